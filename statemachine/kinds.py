@@ -1,0 +1,297 @@
+"""The kinds of value that a column or parameter holds: its bounds, its plain and its Python form.
+
+A *plain* value is what the database stores: instants and durations are integer milliseconds, JSON
+is canonical text, a token is its SHA-256. The machine language speaks of plain values only.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias, assert_never
+
+import rfc8785
+from attrs import frozen
+
+from statemachine.errors import InvalidArgument
+
+Plain: TypeAlias = None | bool | int | str
+Row: TypeAlias = Mapping[str, Plain]
+JsonValue: TypeAlias = None | bool | int | float | str | Sequence[Any] | Mapping[str, Any]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
+MAX_INTEGER = 2**53
+MAX_INSTANT = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MILLISECOND
+MAX_DURATION = timedelta(days=36_525) // MILLISECOND
+TOKEN_BYTES = 32
+
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+# ECMAScript's white space: trimming must agree with other implementations of the wire form.
+_SPACE = (
+    "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
+
+
+@frozen
+class Text:
+    """A key: one line of text, compared and ordered by code point.
+
+    Attributes:
+        max_chars: Most Unicode code points; at least one is needed.
+
+        max_bytes: Most bytes of UTF-8.
+
+        pattern: Regular expression that the whole text must match, or None.
+    """
+
+    max_chars: int = 512
+    max_bytes: int = 1024
+    pattern: str | None = None
+
+
+@frozen
+class Prose:
+    """Free text: U+0000 and lone surrogates become U+FFFD.
+
+    Attributes:
+        cut_chars: Longer text is cut to this many code points; None: never cut.
+
+        max_bytes: Most bytes of UTF-8, after trimming; None: unbounded. Blank text is then refused.
+    """
+
+    cut_chars: int | None = None
+    max_bytes: int | None = None
+
+
+@frozen
+class Json:
+    """A JSON value, stored as canonical text (RFC 8785) of at most `max_bytes` bytes of UTF-8."""
+
+    max_bytes: int
+
+
+@frozen
+class Instant:
+    """An aware datetime from 1970 to 9999, stored as milliseconds since the epoch, rounded down."""
+
+
+@frozen
+class Duration:
+    """A timedelta of 1 ms to 100 years, stored as milliseconds, rounded up."""
+
+
+@frozen
+class Boolean:
+    """True or False."""
+
+
+@frozen
+class Integer:
+    """An integer from `minimum` to `maximum`."""
+
+    minimum: int = 0
+    maximum: int = MAX_INTEGER
+
+
+@frozen
+class Choice:
+    """A member of `options`; stored as its value where that is text, else as its name.
+
+    Attributes:
+        options: The enum.
+
+        among: The members that are allowed; empty: all.
+    """
+
+    options: type[enum.Enum]
+    among: tuple[enum.Enum, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The stored texts, in declared order."""
+        return tuple(stored(member) for member in self.among or self.options)
+
+
+@frozen
+class Token:
+    """32 secret bytes of which only the SHA-256, in hexadecimal, is ever stored or compared."""
+
+
+Kind: TypeAlias = Text | Prose | Json | Instant | Duration | Boolean | Integer | Choice | Token
+
+
+def stored(member: enum.Enum) -> str:
+    """Return the text that stands for an enum member: its text value, else its name."""
+    return str(member.value) if isinstance(member.value, str) else member.name
+
+
+def admit(kind: Kind, value: object, field: str) -> Plain:
+    """Return the plain form of a Python value.
+
+    Raises:
+        InvalidArgument: The value lies outside the kind's bounds; names the field and the bound.
+    """
+    match kind:
+        case Text():
+            return _text(kind, value, field)
+        case Prose():
+            return _prose(kind, value, field)
+        case Json():
+            return canonical_json(value, field, kind.max_bytes)
+        case Instant():
+            return _instant(value, field)
+        case Duration():
+            return _duration(value, field)
+        case Boolean():
+            if not isinstance(value, bool):
+                raise InvalidArgument(field, "True or False")
+            return value
+        case Integer():
+            bound = f"an integer from {kind.minimum} to {kind.maximum}"
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise InvalidArgument(field, bound)
+            if not kind.minimum <= value <= kind.maximum:
+                raise InvalidArgument(field, bound)
+            return value
+        case Choice():
+            return _choice(kind, value, field)
+        case Token():
+            if not isinstance(value, bytes) or len(value) != TOKEN_BYTES:
+                raise InvalidArgument(field, f"{TOKEN_BYTES} bytes")
+            return hashlib.sha256(value).hexdigest()
+    assert_never(kind)
+
+
+def present(kind: Kind, value: Plain) -> Any:
+    """Return the Python form of a plain value that is not NULL."""
+    match kind:
+        case Text() | Prose() | Token() | Integer():
+            return value
+        case Json():
+            return json.loads(str(value))
+        case Instant():
+            return EPOCH + timedelta(milliseconds=int(value or 0))
+        case Duration():
+            return timedelta(milliseconds=int(value or 0))
+        case Boolean():
+            return bool(value)
+        case Choice():
+            return member_of(kind.options, str(value))
+    assert_never(kind)
+
+
+def member_of(options: type[enum.Enum], text: str) -> enum.Enum:
+    """Return the member whose stored text this is.
+
+    Raises:
+        KeyError: No member is stored so.
+    """
+    return {stored(member): member for member in options}[text]
+
+
+def canonical_json(value: object, field: str, max_bytes: int) -> str:
+    """Return the RFC 8785 text of a JSON value.
+
+    Raises:
+        InvalidArgument: Not JSON, a cycle, a non-finite number, an integer beyond ±2^53, text with
+            U+0000 or a lone surrogate, or more than `max_bytes` bytes.
+    """
+    try:
+        _check_json(value, field, ())
+        text = rfc8785.dumps(value)  # type: ignore[arg-type]  # checked on the line above
+    except RecursionError as error:
+        raise InvalidArgument(field, "JSON of moderate depth") from error
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
+        raise InvalidArgument(field, "canonical JSON") from error
+    if len(text) > max_bytes:
+        raise InvalidArgument(field, f"at most {max_bytes} bytes of canonical JSON")
+    return text.decode()
+
+
+def _check_json(value: object, field: str, path: tuple[int, ...]) -> None:
+    match value:
+        case None | bool():
+            return
+        case str():
+            if _UNSTORABLE.search(value):
+                raise InvalidArgument(field, "JSON text without U+0000 and lone surrogates")
+        case int():
+            if abs(value) > MAX_INTEGER:
+                raise InvalidArgument(field, "JSON with integers within ±2^53")
+        case float():
+            if value != value or value in (float("inf"), float("-inf")):
+                raise InvalidArgument(field, "JSON with finite numbers")
+        case list() | tuple() | dict():
+            if id(value) in path:
+                raise InvalidArgument(field, "JSON without a cycle")
+            inner = (*path, id(value))
+            if isinstance(value, dict):
+                for key in value:
+                    if not isinstance(key, str):
+                        raise InvalidArgument(field, "JSON with text keys")
+                    _check_json(key, field, inner)
+            for item in value.values() if isinstance(value, dict) else value:
+                _check_json(item, field, inner)
+        case _:
+            raise InvalidArgument(field, f"a JSON value, not {type(value).__name__}")
+
+
+def _text(kind: Text, value: object, field: str) -> str:
+    bound = (
+        f"text of 1 to {kind.max_chars} characters and at most {kind.max_bytes} bytes"
+        " without control characters or lone surrogates"
+    )
+    if kind.pattern is not None:
+        bound = f"text that matches {kind.pattern}"
+    if not isinstance(value, str) or not 1 <= len(value) <= kind.max_chars:
+        raise InvalidArgument(field, bound)
+    if _FORBIDDEN.search(value) or len(value.encode()) > kind.max_bytes:
+        raise InvalidArgument(field, bound)
+    if kind.pattern is not None and not re.fullmatch(kind.pattern, value):
+        raise InvalidArgument(field, bound)
+    return str(value)
+
+
+def _prose(kind: Prose, value: object, field: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidArgument(field, "text")
+    text = _UNSTORABLE.sub("\ufffd", value)
+    if kind.max_bytes is not None:
+        text = text.strip(_SPACE)
+        if not text or len(text.encode()) > kind.max_bytes:
+            raise InvalidArgument(field, f"text of 1 to {kind.max_bytes} bytes once trimmed")
+    return text if kind.cut_chars is None else text[: kind.cut_chars]
+
+
+def _instant(value: object, field: str) -> int:
+    bound = "an aware datetime from 1970 to 9999"
+    if not isinstance(value, datetime) or value.utcoffset() is None:
+        raise InvalidArgument(field, bound)
+    milliseconds = (value - EPOCH) // MILLISECOND
+    if not 0 <= milliseconds <= MAX_INSTANT:
+        raise InvalidArgument(field, bound)
+    return milliseconds
+
+
+def _duration(value: object, field: str) -> int:
+    bound = "a timedelta of 1 ms to 100 years"
+    if not isinstance(value, timedelta):
+        raise InvalidArgument(field, bound)
+    milliseconds = -(-value // MILLISECOND)
+    if not 1 <= milliseconds <= MAX_DURATION or value <= timedelta():
+        raise InvalidArgument(field, bound)
+    return milliseconds
+
+
+def _choice(kind: Choice, value: object, field: str) -> str:
+    text = stored(value) if isinstance(value, kind.options) else value
+    if isinstance(text, str) and text in kind.texts:
+        return text
+    raise InvalidArgument(field, f"one of {', '.join(kind.texts)}")
