@@ -1,0 +1,1 @@
+"""Durable state machines, declared as data: pure, without a database."""

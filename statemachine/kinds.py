@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -226,7 +227,7 @@ def _check_json(value: object, field: str, path: tuple[int, ...]) -> None:
             if abs(value) > MAX_INTEGER:
                 raise InvalidArgument(field, "JSON with integers within ±2^53")
         case float():
-            if value != value or value in (float("inf"), float("-inf")):
+            if not math.isfinite(value):
                 raise InvalidArgument(field, "JSON with finite numbers")
         case list() | tuple() | dict():
             if id(value) in path:
@@ -284,14 +285,13 @@ def _duration(value: object, field: str) -> int:
     bound = "a timedelta of 1 ms to 100 years"
     if not isinstance(value, timedelta):
         raise InvalidArgument(field, bound)
-    milliseconds = -(-value // MILLISECOND)
-    if not 1 <= milliseconds <= MAX_DURATION or value <= timedelta():
+    if not timedelta() < value <= MAX_DURATION * MILLISECOND:
         raise InvalidArgument(field, bound)
-    return milliseconds
+    return -(-value // MILLISECOND)
 
 
 def _choice(kind: Choice, value: object, field: str) -> str:
     text = stored(value) if isinstance(value, kind.options) else value
     if isinstance(text, str) and text in kind.texts:
-        return text
+        return str(text)
     raise InvalidArgument(field, f"one of {', '.join(kind.texts)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any, TypeVar
 
-from attrs import Factory, field, frozen
+from attrs import field, frozen
 
 from statemachine import declaration
 from statemachine.errors import UnknownTransition
@@ -44,7 +44,9 @@ def _dest(state: str | None) -> str | None:
 
 
 def _states(states: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(_state(state) for state in states)
+    given: object = states
+    # A lone state given for a tuple of states must not fall apart into its letters.
+    return (given,) if isinstance(given, str) else tuple(_state(state) for state in states)
 
 
 @frozen
@@ -189,9 +191,9 @@ class LeaseColumns:
     expires_at: Column = field(converter=column_of)
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, eq=False)
 class Machine:
-    """One declared lifecycle over one record class and one state field.
+    """One declared lifecycle over one record class and one state field; equal to itself alone.
 
     Attributes:
         name: Names the machine in history and messages.
@@ -239,10 +241,12 @@ class Machine:
     recorded: tuple[Column, ...] = field(default=(), converter=columns_of)
     private: tuple[Column, ...] = field(default=(), converter=columns_of)
     lease: LeaseColumns | None = None
-    fields: dict[str, Field] = field(
-        init=False, eq=False, repr=False,
-        default=Factory(lambda self: _fields(self), takes_self=True),
-    )  # fmt: skip
+    fields: dict[str, Field] = field(init=False, repr=False)
+
+    @fields.default
+    def _fields(self) -> dict[str, Field]:
+        own = fields_of(self.record, self.name)
+        return own | {name: f for name, f in ENGINE_FIELDS.items() if name not in own}
 
     def __attrs_post_init__(self) -> None:
         declaration.check(self)
@@ -294,8 +298,3 @@ def _named(machine: Machine, name: str, parts: tuple[_Part, ...]) -> _Part:
         if part.name == name:
             return part
     raise UnknownTransition(machine.name, name, [part.name for part in parts])
-
-
-def _fields(machine: Machine) -> dict[str, Field]:
-    own = fields_of(machine.record, machine.name)
-    return own | {name: f for name, f in ENGINE_FIELDS.items() if name not in own}

@@ -147,7 +147,7 @@ class Refused:
     def _why(self) -> str:
         match self.reason:
             case Reason.MISSING:
-                return f"there is no {self.key!r}"
+                return "there is no such row" if self.key is None else f"there is no {self.key!r}"
             case Reason.STATE:
                 return f"{self.key!r} is {self.state}"
             case Reason.GUARD if self.lost is not None:

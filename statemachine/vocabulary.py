@@ -1,7 +1,7 @@
 """The whole language of guards and assignments: closed unions of small frozen classes.
 
 Meaning is SQL's three-valued logic: a comparison with NULL is unknown, and unknown refuses.
-Each union has total readers: `interpret` (in memory), `persistence.compile` (SQL), `render` (label).
+Each union has total readers: `interpret` (in memory), `persistence` (SQL), `render` (label).
 """
 
 from __future__ import annotations
@@ -266,21 +266,32 @@ class Greatest:
 Assignment: TypeAlias = Set | SetOr | SetOnce | Put | Clear | Add | Greatest
 
 
-def terms_in(condition: Condition) -> Iterable[Term]:
-    """Yield every term of a condition, in written order."""
+def conditions_in(condition: Condition) -> Iterable[Condition]:
+    """Yield a condition and every condition within it, in written order."""
+    yield condition
     match condition:
-        case Equal() | NotEqual() | Less() | AtMost():
-            yield condition.left
-            yield condition.right
-        case IsNull() | NotNull():
-            yield condition.term
-        case OneOf():
-            yield condition.column
         case And() | Or():
             for inner in condition.conditions:
-                yield from terms_in(inner)
+                yield from conditions_in(inner)
         case Not():
-            yield from terms_in(condition.condition)
+            yield from conditions_in(condition.condition)
+        case Equal() | NotEqual() | Less() | AtMost() | IsNull() | NotNull() | OneOf():
+            pass
+
+
+def terms_in(condition: Condition) -> Iterable[Term]:
+    """Yield every term of a condition, in written order."""
+    for inner in conditions_in(condition):
+        match inner:
+            case Equal() | NotEqual() | Less() | AtMost():
+                yield inner.left
+                yield inner.right
+            case IsNull() | NotNull():
+                yield inner.term
+            case OneOf():
+                yield inner.column
+            case And() | Or() | Not():
+                pass
 
 
 def terms_of(assignment: Assignment) -> tuple[Term, ...]:

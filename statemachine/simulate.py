@@ -1,0 +1,330 @@
+"""The in-memory machine, on the `transitions` library: what a call does to a plain row."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import transitions
+from attrs import frozen
+
+from statemachine.errors import InvalidArgument
+from statemachine.interpret import Meaning, Reading, effect, greatest, meaning
+from statemachine.kinds import Plain, Row, admit
+from statemachine.outcome import NOBODY, Actor, Event, LostLease, Moved, Reason, Refused
+from statemachine.vocabulary import (
+    Assignment,
+    Column,
+    Condition,
+    Equal,
+    Guard,
+    Param,
+    conditions_in,
+    terms_in,
+)
+
+if TYPE_CHECKING:
+    from statemachine.machine import Machine, Transition
+
+_UNNAMED = "unnamed"
+
+
+def decide(
+    machine: Machine,
+    row: Row | None,
+    transition: str,
+    params: Row,
+    now: int,
+    *,
+    actor: Actor = NOBODY,
+    call: str = _UNNAMED,
+) -> Moved | Refused:
+    """Decide what a transition does to a row; pure.
+
+    Args:
+        machine: The declaration.
+
+        row: The plain row with all of `machine.fields`, or None where there is none.
+
+        transition: Its name.
+
+        params: The plain values of the call, as from `admit_params`; others are ignored.
+
+        now: Milliseconds since the Unix epoch.
+
+        actor: Who makes the call.
+
+        call: The call's id.
+
+    Returns:
+        The row afterwards, or the first reason against it: no row, another state, the first guard
+        in declared order that is not true. Uniqueness rules are about other rows: not seen here.
+
+    Raises:
+        UnknownTransition: None of this name is declared.
+
+        InvalidArgument: A parameter is missing.
+    """
+    simulation = _simulation(machine)
+    steps = simulation.steps
+    step = steps.get(transition) or steps[machine.transition(transition).name]
+    _require(step.params, params)
+    if row is None:
+        return Refused(transition=transition, reason=Reason.MISSING)
+    attempt = _Attempt(str(row[machine.state.name]), row, params, now)
+    try:
+        moved = simulation.library.events[transition].trigger(attempt)
+    except transitions.MachineError:
+        return _refused(machine, step, attempt, Reason.STATE)
+    if not moved:
+        return _refused(machine, step, attempt, Reason.GUARD)
+    return _moved(machine, step, attempt, actor, call)
+
+
+def create(
+    machine: Machine,
+    creation: str,
+    params: Row,
+    now: int,
+    *,
+    actor: Actor = NOBODY,
+    call: str = _UNNAMED,
+) -> Moved:
+    """Return the row that a creation makes, and its first event; pure.
+
+    Arguments and errors as `decide`. Whether the key or a uniqueness slot is free, and whether the
+    invariants admit the row, is not seen here.
+    """
+    declared = machine.creation(creation)
+    effects = _simulation(machine).births[creation]
+    _require(tuple(param.name for param in declared.params), params)
+    row: dict[str, Plain] = {name: f.default for name, f in machine.fields.items()}
+    row |= {name: read(row, params, now) for name, read in effects}
+    row |= {
+        machine.state.name: declared.dest,
+        "revision": 1,
+        "last_transition": creation,
+        "last_actor_kind": actor.kind,
+        "last_actor": actor.name,
+        "last_call": call,
+        "updated_at": now,
+    }
+    changes = {c.name: row[c.name] for c in machine.recorded if row[c.name] is not None}
+    return Moved(row, _event(machine, None, row, changes))
+
+
+def admit_params(params: Iterable[Param], values: Mapping[str, object]) -> dict[str, Plain]:
+    """Return the plain values of a call's arguments; an optional one that is left out is NULL.
+
+    Raises:
+        InvalidArgument: An unknown or missing argument, or a value out of its bounds; names it.
+    """
+    admitted: dict[str, Plain] = {}
+    for param in params:
+        if param.name not in values and not param.optional:
+            raise InvalidArgument(param.name, "given")
+        value = values.get(param.name)
+        absent = value is None and param.optional
+        admitted[param.name] = None if absent else admit(param.kind, value, param.name)
+    for name in values:
+        if name not in admitted:
+            raise InvalidArgument(name, f"one of the parameters {', '.join(admitted)}")
+    return admitted
+
+
+class _Attempt:
+    """One call on its way through the library: the model whose state the library moves."""
+
+    __slots__ = ("after", "at", "failed", "now", "params", "row")
+
+    def __init__(self, at: str, row: Row, params: Row, now: int) -> None:
+        self.at = at
+        self.row = row
+        self.params = params
+        self.now = now
+        self.failed: Guard | None = None
+        self.after: dict[str, Plain] = {}
+
+
+@frozen
+class _Step:
+    """What is worked out once for a transition.
+
+    Attributes:
+        held: Its guards that read the lease's token, with their meaning.
+
+        generation: Name of the parameter that presents the lease's generation, if any.
+    """
+
+    transition: Transition
+    params: tuple[str, ...]
+    by_holder: bool
+    held: tuple[tuple[Guard, Meaning], ...]
+    generation: str | None
+
+
+@frozen
+class _Simulation:
+    library: transitions.Machine
+    steps: dict[str, _Step]
+    births: dict[str, tuple[tuple[str, Reading], ...]]
+
+
+@functools.lru_cache(maxsize=128)
+def _simulation(machine: Machine) -> _Simulation:
+    library = transitions.Machine(
+        model=None,
+        states=list(machine.states),
+        initial=None,
+        transitions=[
+            {
+                "trigger": t.name,
+                "source": list(t.source),
+                "dest": t.dest,
+                "conditions": [_condition(guard) for guard in t.when],
+                "before": _writing(t),
+            }
+            for t in machine.transitions
+        ],
+        send_event=True,
+        auto_transitions=False,
+        model_attribute="at",
+    )
+    births = {c.name: _effects(c.assign) for c in machine.creations}
+    return _Simulation(library, {t.name: _step(machine, t) for t in machine.transitions}, births)
+
+
+def _condition(guard: Guard) -> Callable[[transitions.EventData], bool]:
+    truth = meaning(guard.condition)
+
+    def check(event: transitions.EventData) -> bool:
+        attempt: Any = event.model
+        if truth(attempt.row, attempt.params, attempt.now) is True:
+            return True
+        attempt.failed = guard
+        return False
+
+    return check
+
+
+def _writing(transition: Transition) -> Callable[[transitions.EventData], None]:
+    effects = _effects(transition.assign)
+
+    def write(event: transitions.EventData) -> None:
+        attempt: Any = event.model
+        row, params, now = attempt.row, attempt.params, attempt.now
+        after = dict(row)
+        for name, read in effects:
+            after[name] = read(row, params, now)
+        attempt.after = after
+
+    return write
+
+
+def _effects(assignments: tuple[Assignment, ...]) -> tuple[tuple[str, Reading], ...]:
+    return tuple((a.column.name, effect(a)) for a in assignments)
+
+
+def _step(machine: Machine, transition: Transition) -> _Step:
+    held: tuple[tuple[Guard, Meaning], ...] = ()
+    generation = None
+    if machine.lease is not None:
+        held = tuple(
+            (guard, meaning(guard.condition))
+            for guard in transition.when
+            if machine.lease.token_hash in terms_in(guard.condition)
+        )
+        generation = next(
+            (
+                name
+                for guard, _ in held
+                for name in _compared(guard.condition, machine.lease.generation)
+            ),
+            None,
+        )
+    names = tuple(param.name for param in transition.params)
+    return _Step(transition, names, machine.by_holder(transition), held, generation)
+
+
+def _compared(condition: Condition, column: Column) -> Iterable[str]:
+    for inner in conditions_in(condition):
+        match inner:
+            case Equal(left=left, right=Param(name=name)) if left == column:
+                yield name
+            case Equal(left=Param(name=name), right=right) if right == column:
+                yield name
+
+
+def _require(names: tuple[str, ...], params: Row) -> None:
+    for name in names:
+        if name not in params:
+            raise InvalidArgument(name, "given")
+
+
+def _moved(machine: Machine, step: _Step, attempt: _Attempt, actor: Actor, call: str) -> Moved:
+    before, after = attempt.row, attempt.after
+    after[machine.state.name] = attempt.at
+    if step.transition.quiet:
+        return Moved(after, None)
+    after["revision"] = int(before["revision"] or 0) + 1
+    after["last_transition"] = step.transition.name
+    if step.by_holder and machine.lease is not None:
+        after["last_actor_kind"] = before[machine.lease.holder_kind.name]
+        after["last_actor"] = before[machine.lease.holder.name]
+    else:
+        after["last_actor_kind"], after["last_actor"] = actor.kind, actor.name
+    after["last_call"] = call
+    after["updated_at"] = greatest(before["updated_at"], attempt.now)
+    changes = {
+        column.name: after[column.name]
+        for column in machine.recorded
+        if after[column.name] != before[column.name]
+    }
+    return Moved(after, _event(machine, str(before[machine.state.name]), after, changes))
+
+
+def _event(machine: Machine, source: str | None, row: Row, changes: dict[str, Plain]) -> Event:
+    return Event(
+        machine=machine.name,
+        key=str(row[machine.key.name]),
+        revision=int(row["revision"] or 0),
+        transition=str(row["last_transition"]),
+        source=source,
+        dest=str(row[machine.state.name]),
+        actor=Actor(str(row["last_actor_kind"]), str(row["last_actor"])),
+        generation=None if machine.lease is None else int(row[machine.lease.generation.name] or 0),
+        call=str(row["last_call"]),
+        at=int(row["updated_at"] or 0),
+        changes=changes,
+    )
+
+
+def _refused(machine: Machine, step: _Step, attempt: _Attempt, reason: Reason) -> Refused:
+    row = attempt.row
+    return Refused(
+        transition=step.transition.name,
+        reason=reason,
+        key=str(row[machine.key.name]),
+        state=str(row[machine.state.name]),
+        guard=None if attempt.failed is None else attempt.failed.name,
+        lost=_lost(machine, step, attempt),
+    )
+
+
+def _lost(machine: Machine, step: _Step, attempt: _Attempt) -> LostLease | None:
+    """Tell of a lease that went to another, also where the row has left the state since."""
+    if machine.lease is None or not step.held:
+        return None
+    row, params = attempt.row, attempt.params
+    presented = None if step.generation is None else params[step.generation]
+    lost = LostLease(
+        None if presented is None else int(presented),
+        int(row[machine.lease.generation.name] or 0),
+        None if row[machine.lease.holder.name] is None else str(row[machine.lease.holder.name]),
+    )
+    if attempt.failed is not None:
+        return lost if any(guard is attempt.failed for guard, _ in step.held) else None
+    overtaken = lost.presented != lost.present
+    fits = all(truth(row, params, attempt.now) is True for _, truth in step.held)
+    return lost if overtaken and not fits else None
