@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from attrs import field, frozen
 
-from statemachine import declaration
+from statemachine import declaration, notebook
 from statemachine.errors import UnknownTransition
 from statemachine.fields import ENGINE_FIELDS, Field, fields_of
 from statemachine.kinds import stored
@@ -30,7 +30,6 @@ __all__ = [
     "Arm", "Creation", "Invariant", "LeaseColumns", "Machine", "OnlyBy", "Selection",
     "Transition", "Uniqueness",
 ]  # fmt: skip
-
 
 _Part = TypeVar("_Part", "Transition", "Creation", "Selection")
 
@@ -241,6 +240,7 @@ class Machine:
     recorded: tuple[Column, ...] = field(default=(), converter=columns_of)
     private: tuple[Column, ...] = field(default=(), converter=columns_of)
     lease: LeaseColumns | None = None
+    _repr_mimebundle_ = notebook.mimebundle
     fields: dict[str, Field] = field(init=False, repr=False)
 
     @fields.default
