@@ -78,6 +78,34 @@ class Event:
     changes: dict[str, Plain]
 
 
+@frozen(kw_only=True)
+class HostEvent:
+    """An event that a host appended to a row's history; it changed nothing.
+
+    Attributes:
+        machine, key, revision: Which row, and its revision at that moment.
+
+        type: What kind of event; a key.
+
+        payload: JSON.
+
+        actor: Who appended it.
+
+        call: The call's id.
+
+        at: Milliseconds since the Unix epoch.
+    """
+
+    machine: str
+    key: str
+    revision: int
+    type: str
+    payload: Any
+    actor: Actor
+    call: str
+    at: int
+
+
 @frozen
 class Moved:
     """The transition happened.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from statemachine.machines._lease import HolderKind
 from statemachine.machines.run_launch import RUN_LAUNCH, ExecutionMode, Run, RunOutcome, RunStatus
 
 ALL = (RUN_LAUNCH,)
 
-__all__ = ["ALL", "RUN_LAUNCH", "ExecutionMode", "Run", "RunOutcome", "RunStatus"]
+__all__ = ["ALL", "RUN_LAUNCH", "ExecutionMode", "HolderKind", "Run", "RunOutcome", "RunStatus"]

@@ -330,14 +330,15 @@ def _reap(name: str, *scope: Equal) -> Selection:
 
 
 def _reap_cancelled(name: str, *scope: Equal) -> Selection:
-    unheld = Arm(
-        name="unheld",
-        fixed=(*TO_CANCEL, IsNull(run.lease_expires_at)),
-        when=scope,
-        order=(run.run_id,),
+    unheld = (IsNull(run.lease_expires_at),)
+    return Selection(
+        name=name,
+        transition="reap_cancelled",
+        arms=(
+            Arm(name="unheld", fixed=TO_CANCEL, when=(*unheld, *scope), order=BY_EXPIRY),
+            Arm(name="expired", fixed=TO_CANCEL, when=(EXPIRED, *scope), order=BY_EXPIRY),
+        ),
     )
-    expired = Arm(name="expired", fixed=TO_CANCEL, when=(EXPIRED, *scope), order=BY_EXPIRY)
-    return Selection(name=name, transition="reap_cancelled", arms=(unheld, expired))
 
 
 def _in(*states: RunStatus) -> Condition:

@@ -1,0 +1,1 @@
+"""One module per database: only what differs, each difference with its reason."""

@@ -1,0 +1,190 @@
+"""PostgreSQL's side of the compiler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.postgresql import psycopg
+
+
+from persistence.dialect import Placeholder, TextList
+from persistence.schema import HISTORY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from persistence.rules import Guardrails, Rule
+
+
+class PostgresqlDialect:
+    """How PostgreSQL says it."""
+
+    name = "postgresql"
+    statements: sa.Dialect = psycopg.dialect()
+    ddl: sa.Dialect = postgresql.base.PGDialect(paramstyle="named")
+    row_locks = True
+    server_clock = True
+    native_booleans = True
+    feed_order = ("tx", "seq")
+
+    def same(
+        self, left: sa.ColumnElement[Any], right: sa.ColumnElement[Any]
+    ) -> sa.ColumnElement[bool]:
+        """Return "the two are equal, or both NULL"."""
+        operator = left.op("IS NOT DISTINCT FROM", is_comparison=True, return_type=sa.Boolean())
+        return operator(right)
+
+    def greatest(self, *terms: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+        """PostgreSQL's GREATEST ignores NULLs."""
+        return sa.func.greatest(*terms)
+
+    def clock(self) -> sa.ColumnElement[int]:
+        """clock_timestamp(), unlike now(), moves within a transaction."""
+        return sa.literal_column(
+            "floor(extract(epoch from clock_timestamp()) * 1000)::bigint", sa.BigInteger()
+        )
+
+    def listed(self, column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
+        """A list is one array parameter."""
+        return column == sa.func.any(Placeholder(name, TextList()))
+
+    def as_list(self, values: Sequence[str]) -> object:
+        """Return the list itself: the driver sends arrays."""
+        return list(values)
+
+    def json_text(self, value: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
+        """Return a text as JSON."""
+        return sa.cast(sa.func.to_json(value), sa.Text())
+
+    def guard_ddl(self, rails: Guardrails) -> tuple[str, ...]:
+        """Return the trigger functions: one call a row costs less than a WHEN for each rule."""
+        machine, table = rails.machine, rails.machine.table
+        return (
+            _function(f"{table}_guard_insert", _refusals((rails.insert,)) + " RETURN NEW;"),
+            _function(f"{table}_guard_update", _refusals(rails.update) + " RETURN NEW;"),
+            _function(
+                f"{table}_guard_delete",
+                f"IF NOT EXISTS (SELECT 1 FROM sqlatch_permit WHERE machine = '{machine.name}')"
+                f" THEN {_raise('rows are deleted by retention only')} END IF; RETURN OLD;",
+            ),
+            _function(f"{table}_append_insert", _append(rails, "NULL", rails.born)),
+            _function(f"{table}_append_update", _append(rails, rails.source, rails.changes)),
+            _trigger(f"{table}_guard_insert", "BEFORE INSERT", table),
+            _trigger(f"{table}_guard_update", "BEFORE UPDATE", table),
+            _trigger(f"{table}_guard_delete", "BEFORE DELETE", table),
+            _trigger(f"{table}_append_insert", "AFTER INSERT", table),
+            _trigger(
+                f"{table}_append_update",
+                "AFTER UPDATE",
+                table,
+                when="WHEN (NEW.revision <> OLD.revision)",
+            ),
+            _truncate(table),
+        )
+
+    def settled(self, tx: sa.ColumnElement[int]) -> sa.ColumnElement[bool] | None:
+        """Neither sequence nor transaction id alone is commit order: wait for the older ones."""
+        horizon = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+        return tx < sa.literal_column(horizon, sa.BigInteger())
+
+    def catalog(self) -> str:
+        """Return columns, constraints, indexes, triggers and functions of the schema."""
+        return _CATALOG
+
+    def layout_lock(self) -> str | None:
+        """CREATE TABLE of two processes at once would fail in one of them."""
+        return "SELECT pg_advisory_xact_lock(hashtext('sqlatch'), hashtext(current_schema()))"
+
+    def layout_ddl(self) -> tuple[str, ...]:
+        """Return the history's own guards."""
+        name = HISTORY.name
+        return (
+            f"ALTER TABLE {name} ALTER COLUMN tx SET DEFAULT (pg_current_xact_id()::text::bigint)",
+            f"CREATE INDEX {name}_feed ON {name} (tx, seq)",
+            _function("sqlatch_refuse", _raise("history is append-only")),
+            _function(
+                "sqlatch_guard_history",
+                "IF NOT EXISTS (SELECT 1 FROM sqlatch_permit WHERE machine = OLD.machine)"
+                f" THEN {_raise('history is append-only')} END IF; RETURN OLD;",
+            ),
+            _trigger(
+                f"{name}_genuine",
+                "BEFORE INSERT",
+                name,
+                when="WHEN (NEW.transition IS NOT NULL AND pg_trigger_depth() = 0)",
+                function="sqlatch_refuse",
+            ),
+            _trigger(f"{name}_fixed", "BEFORE UPDATE", name, function="sqlatch_refuse"),
+            _trigger(f"{name}_kept", "BEFORE DELETE", name, function="sqlatch_guard_history"),
+            _truncate(name),
+        )
+
+
+_CATALOG = """
+WITH ours AS (
+    SELECT c.oid, c.relname FROM pg_class c
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r')
+SELECT 'table ' || relname, '' FROM ours
+UNION ALL
+SELECT 'column ' || o.relname || '.' || a.attname,
+    format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END
+FROM ours o JOIN pg_attribute a ON a.attrelid = o.oid AND a.attnum > 0 AND NOT a.attisdropped
+UNION ALL
+SELECT 'constraint ' || o.relname || ' ' || c.conname, pg_get_constraintdef(c.oid, true)
+FROM ours o JOIN pg_constraint c ON c.conrelid = o.oid
+UNION ALL
+SELECT 'index ' || i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid, 0, true)
+FROM ours o JOIN pg_index i ON i.indrelid = o.oid
+UNION ALL
+SELECT 'trigger ' || t.tgname,
+    pg_get_triggerdef(t.oid, true) || CASE WHEN t.tgenabled = 'O' THEN '' ELSE ' DISABLED' END
+FROM ours o JOIN pg_trigger t ON t.tgrelid = o.oid AND NOT t.tgisinternal
+UNION ALL
+SELECT 'function ' || p.proname, p.prosrc
+FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace
+ORDER BY 1
+"""
+
+
+def _function(name: str, body: str) -> str:
+    return (
+        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $sqlatch$ BEGIN {body} END $sqlatch$"
+    )
+
+
+def _trigger(name: str, event: str, table: str, *, when: str = "", function: str = "") -> str:
+    return (
+        f"CREATE TRIGGER {name} {event} ON {table} FOR EACH ROW {when}"
+        f" EXECUTE FUNCTION {function or name}()"
+    )
+
+
+def _truncate(table: str) -> str:
+    return (
+        f"CREATE TRIGGER {table}_not_truncated BEFORE TRUNCATE ON {table}"
+        " FOR EACH STATEMENT EXECUTE FUNCTION sqlatch_refuse()"
+    )
+
+
+def _raise(message: str) -> str:
+    return f"RAISE EXCEPTION 'sqlatch:illegal:{message}' USING ERRCODE = 'SQ001';"
+
+
+def _refusals(rules: tuple[Rule, ...]) -> str:
+    return " ".join(f"IF {rule.broken} THEN {_raise(rule.message)} END IF;" for rule in rules)
+
+
+def _append(rails: Guardrails, source: str, changes: str) -> str:
+    quote = PostgresqlDialect.ddl.identifier_preparer.quote
+    columns = ", ".join(quote(name) for name, _ in rails.history)
+    values = ", ".join(value for _, value in rails.history)
+    return (
+        f"INSERT INTO {HISTORY.name} ({columns}, source, changes)"
+        f" VALUES ({values}, {source}, {changes}); RETURN NULL;"
+    )
+
+
+POSTGRESQL = PostgresqlDialect()

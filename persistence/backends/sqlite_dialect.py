@@ -1,0 +1,175 @@
+"""SQLite's side of the compiler."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+
+from persistence.dialect import Placeholder
+from persistence.rules import Rule
+from persistence.schema import HISTORY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from persistence.rules import Guardrails, Slot
+
+
+class SqliteDialect:
+    """How SQLite says it."""
+
+    name = "sqlite"
+    statements: sa.Dialect = sqlite.dialect(paramstyle="named")
+    ddl: sa.Dialect = statements
+    row_locks = False
+    server_clock = False
+    native_booleans = False
+    feed_order = ("seq",)
+
+    def same(
+        self, left: sa.ColumnElement[Any], right: sa.ColumnElement[Any]
+    ) -> sa.ColumnElement[bool]:
+        """IS NOT DISTINCT FROM came with SQLite 3.39; IS was always there."""
+        return left.op("IS", is_comparison=True, return_type=sa.Boolean())(right)
+
+    def greatest(self, *terms: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+        """SQLite's max() is NULL where one of its arguments is."""
+        return sa.func.coalesce(sa.func.max(*terms), *terms)
+
+    def clock(self) -> sa.ColumnElement[int]:
+        """SQLite runs in the caller's process: the caller's clock is the only one."""
+        raise NotImplementedError
+
+    def listed(self, column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
+        """A list is one parameter, as JSON: SQLite has no arrays."""
+        values = sa.func.json_each(Placeholder(name, sa.Text())).table_valued("value")
+        return column.in_(sa.select(values.c.value))
+
+    def as_list(self, values: Sequence[str]) -> object:
+        """Return the list as JSON text."""
+        return json.dumps(list(values), ensure_ascii=False)
+
+    def json_text(self, value: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
+        """Return a text as JSON."""
+        return sa.func.json_quote(value)
+
+    def guard_ddl(self, rails: Guardrails) -> tuple[str, ...]:
+        """Return the triggers; RAISE(ABORT) holds under OR REPLACE and OR IGNORE too."""
+        table = rails.machine.table
+        key = rails.machine.key.name
+        exists = (
+            f"SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE {key} = NEW.{key})"
+            f" OR EXISTS (SELECT 1 FROM {table} WHERE rowid = NEW.rowid)"
+            f" THEN RAISE(ABORT, 'sqlatch:exists:{key}') END;"
+        )
+        slots = [
+            f"SELECT CASE WHEN {slot.entered} AND {slot.taken}"
+            f" THEN RAISE(ABORT, 'sqlatch:unique:{slot.name}') END;"
+            for slot in rails.slots
+        ]
+        insert = rails.insert
+        return (
+            f"CREATE TRIGGER {table}_{insert.name} BEFORE INSERT ON {table} BEGIN"
+            f" SELECT CASE WHEN {insert.broken}"
+            f" THEN RAISE(ABORT, 'sqlatch:illegal:{insert.message}') END;"
+            f" {exists} {' '.join(slots)} END",
+            f"CREATE TRIGGER {table}_rowid BEFORE UPDATE ON {table}"
+            " WHEN NEW.rowid <> OLD.rowid BEGIN"
+            f" SELECT RAISE(ABORT, 'sqlatch:illegal:{key}: immutable'); END",
+            *(self._update(table, rule) for rule in rails.update),
+            *(self._slot(table, slot) for slot in rails.slots),
+            self._delete(table, rails.machine.name),
+            self._append(table, "INSERT", rails, "NULL", rails.born),
+            self._append(table, "UPDATE OF revision", rails, rails.source, rails.changes),
+            self._genuine(rails),
+        )
+
+    def _update(self, table: str, rule: Rule) -> str:
+        return (
+            f"CREATE TRIGGER {table}_{rule.name} BEFORE UPDATE OF {', '.join(rule.columns)}"
+            f" ON {table} WHEN {rule.broken} BEGIN"
+            f" SELECT RAISE(ABORT, 'sqlatch:illegal:{rule.message}'); END"
+        )
+
+    def _slot(self, table: str, slot: Slot) -> str:
+        """The unique index alone would let OR REPLACE delete the row in the way."""
+        return (
+            f"CREATE TRIGGER {slot.name}_slot BEFORE UPDATE OF {', '.join(slot.columns)}"
+            f" ON {table} WHEN {slot.entered} AND {slot.taken} BEGIN"
+            f" SELECT RAISE(ABORT, 'sqlatch:unique:{slot.name}'); END"
+        )
+
+    def _delete(self, table: str, machine: str) -> str:
+        return (
+            f"CREATE TRIGGER {table}_kept BEFORE DELETE ON {table}"
+            f" WHEN NOT EXISTS (SELECT 1 FROM sqlatch_permit WHERE machine = '{machine}') BEGIN"
+            " SELECT RAISE(ABORT, 'sqlatch:illegal:rows are deleted by retention only'); END"
+        )
+
+    def _append(self, table: str, event: str, rails: Guardrails, source: str, changes: str) -> str:
+        columns = ", ".join(
+            sa.column(name).compile(dialect=self.ddl).string for name, _ in rails.history
+        )
+        values = ", ".join(value for _, value in rails.history)
+        name = event.partition(" ")[0].lower()
+        when = " WHEN NEW.revision <> OLD.revision" if name == "update" else ""
+        return (
+            f"CREATE TRIGGER {table}_history_{name} AFTER {event} ON {table}{when} BEGIN"
+            f" INSERT INTO {HISTORY.name} ({columns}, source, changes)"
+            f" VALUES ({values}, {source}, {changes}); END"
+        )
+
+    def _genuine(self, rails: Guardrails) -> str:
+        """SQLite has no trigger depth: a history row must match its row's present revision."""
+        machine = rails.machine
+        return (
+            f"CREATE TRIGGER {machine.table}_history_genuine BEFORE INSERT ON {HISTORY.name}"
+            f" WHEN NEW.machine = '{machine.name}' AND NOT EXISTS (SELECT 1 FROM {machine.table} r"
+            f' WHERE r.{machine.key.name} = NEW."key" AND r.revision = NEW.revision'
+            " AND (NEW.event IS NOT NULL AND NEW.transition IS NULL"
+            " OR NEW.event IS NULL AND r.last_transition = NEW.transition"
+            f" AND r.last_call = NEW.call AND r.{machine.state.name} = NEW.dest"
+            " AND r.updated_at = NEW.at)) BEGIN"
+            " SELECT RAISE(ABORT, 'sqlatch:illegal:no such step was made'); END"
+        )
+
+    def settled(self, tx: sa.ColumnElement[int]) -> sa.ColumnElement[bool] | None:
+        """One writer at a time: the sequence is the commit order."""
+        del tx
+        return None
+
+    def catalog(self) -> str:
+        """SQLite keeps the very text of its DDL."""
+        return (
+            "SELECT type || ' ' || name, sql FROM sqlite_master"
+            " WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'"
+            " ORDER BY 1"
+        )
+
+    def layout_lock(self) -> str | None:
+        """BEGIN IMMEDIATE is lock enough."""
+        return None
+
+    def layout_ddl(self) -> tuple[str, ...]:
+        """Return the history's own guards."""
+        name = HISTORY.name
+        keyed = 'machine = NEW.machine AND call = NEW.call AND "key" = NEW."key"'
+        return (
+            f"CREATE TRIGGER {name}_once BEFORE INSERT ON {name}"
+            f" WHEN EXISTS (SELECT 1 FROM {name} WHERE {keyed})"
+            " BEGIN SELECT RAISE(ABORT, 'sqlatch:call:repeated'); END",
+            f"CREATE TRIGGER {name}_appended BEFORE INSERT ON {name}"
+            f" WHEN EXISTS (SELECT 1 FROM {name} WHERE seq = NEW.seq)"
+            " BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:history is append-only'); END",
+            f"CREATE TRIGGER {name}_fixed BEFORE UPDATE ON {name}"
+            " BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:history is append-only'); END",
+            f"CREATE TRIGGER {name}_kept BEFORE DELETE ON {name}"
+            " WHEN NOT EXISTS (SELECT 1 FROM sqlatch_permit WHERE machine = OLD.machine)"
+            " BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:history is append-only'); END",
+        )
+
+
+SQLITE = SqliteDialect()

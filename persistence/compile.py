@@ -1,0 +1,346 @@
+"""A machine's statements: one guarded UPDATE per transition, compiled once per database."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from attrs import field, frozen
+
+from persistence.codec import record_of
+from persistence.dialect import Dialect, Key, Placeholder, Whole, column_type, text_of
+from persistence.expressions import Scope, all_of, assigned, condition
+from persistence.rules import columns_in, index_name
+from persistence.schema import table_of
+from statemachine.machine import Machine
+from statemachine.vocabulary import OneOf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from statemachine.kinds import Row
+    from statemachine.machine import Arm, Creation, Selection, Transition
+    from statemachine.vocabulary import Assignment
+
+NOW_BIND = "sys_now"
+KEY_BIND = "sys_key"
+CALL_BIND = "sys_call"
+ACTOR_BIND = "sys_actor"
+ACTOR_KIND_BIND = "sys_actor_kind"
+EXCLUDE_BIND = "sys_exclude"
+
+_KEY, _CALL = Placeholder(KEY_BIND, Key()), Placeholder(CALL_BIND, Key())
+_ACTOR, _ACTOR_KIND = Placeholder(ACTOR_BIND, Key()), Placeholder(ACTOR_KIND_BIND, Key())
+
+
+@frozen
+class Statement:
+    """A finished statement.
+
+    Attributes:
+        sql: Its text, with named parameters.
+
+        entering: Whether it may enter a uniqueness rule's set, and so be refused by another row.
+    """
+
+    sql: str
+    entering: bool = False
+
+
+@frozen(slots=False)
+class Program:
+    """A machine's statements for one database.
+
+    Every statement that answers a row ends with the database's clock where that rules, so that a
+    claim which waited can be seen to have expired.
+
+    Attributes:
+        machine: The machine.
+
+        dialect: The database.
+
+        server_clock: Whether `NOW` is the server's clock; else it is a parameter.
+    """
+
+    machine: Machine
+    dialect: Dialect
+    server_clock: bool
+    _done: dict[tuple[str, str], Statement] = field(factory=dict, init=False, eq=False)
+
+    @cached_property
+    def table(self) -> sa.Table:
+        """The machine's table."""
+        return table_of(self.machine)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The columns of an answered row, in order."""
+        return tuple(self.machine.fields)
+
+    def row(self, answered: Sequence[Any]) -> Row:
+        """Return an answered row, by column."""
+        return dict(zip(self.names, answered, strict=False))
+
+    def record(self, row: Row) -> Any:  # noqa: ANN401 - the machine's record class
+        """Return a row as the machine's record."""
+        return record_of(self.machine, row)
+
+    def update(self, name: str) -> Statement:
+        """Return the UPDATE of a transition, by key."""
+        return self.once("update", name, lambda: self._update(self.machine.transition(name)))
+
+    def next(self, name: str) -> Statement:
+        """Return the UPDATE that takes a selection's next row."""
+        return self.once("next", name, lambda: self._next(self.machine.selection(name)))
+
+    def pick(self, name: str) -> Statement:
+        """Return the SELECT of a selection's next key, locked where the database locks rows."""
+        return self.once("pick", name, lambda: self._pick(name, lock=True))
+
+    def look(self, name: str) -> Statement:
+        """Return the SELECT of a selection's next key, whoever has it locked."""
+        return self.once("look", name, lambda: self._pick(name, lock=False))
+
+    def insert(self, name: str) -> Statement:
+        """Return the INSERT of a creation."""
+        return self.once("insert", name, lambda: self._insert(self.machine.creation(name)))
+
+    def read(self) -> Statement:
+        """Return the SELECT of one row by its key."""
+        return self.once("read", "", self._read)
+
+    def blocker(self, rule: str) -> Statement:
+        """Return the SELECT of the row that stands in the way of a rule's columns."""
+        return self.once("blocker", rule, lambda: self._blocker(rule))
+
+    def once(self, kind: str, name: str, build: Callable[[], Statement]) -> Statement:
+        """Return a statement that is built at most once."""
+        try:
+            return self._done[kind, name]
+        except KeyError:
+            return self._done.setdefault((kind, name), build())
+
+    def _statement(self, query: sa.sql.ClauseElement, *, entering: bool = False) -> Statement:
+        return Statement(text_of(query, self.dialect.statements), entering)
+
+    def _answer(self) -> list[sa.ColumnElement[Any]]:
+        answer: list[sa.ColumnElement[Any]] = [self.table.c[name] for name in self.names]
+        return [*answer, self.dialect.clock()] if self.server_clock else answer
+
+    def _scope(self, now: sa.ColumnElement[Any]) -> Scope:
+        return Scope(self.machine, self.dialect, lambda name: self.table.c[name], now)
+
+    # One row
+
+    def _update(self, transition: Transition) -> Statement:
+        table, key = self.table, self.table.c[self.machine.key.name]
+        now: sa.ColumnElement[Any] = Placeholder(NOW_BIND, Whole())
+        if self.server_clock:
+            # Read after the row's lock is held, or a claim that waited would store an expired lease.
+            locked = (
+                sa.select(key).where(key == _KEY).with_for_update().cte("locked")
+            ).prefix_with("MATERIALIZED")
+            clock = sa.select(self.dialect.clock().label("now")).select_from(locked).cte("clock")
+            now = clock.prefix_with("MATERIALIZED").c.now
+        return self._statement(
+            sa.update(table)
+            .where(key == _KEY, *self._guarded(transition, self._scope(now)))
+            .values(self._values(transition, self._scope(now)))
+            .returning(*self._answer()),
+            entering=self._may_enter(transition.assign, moves=transition.dest is not None),
+        )
+
+    def _guarded(self, transition: Transition, scope: Scope) -> list[sa.ColumnElement[bool]]:
+        state = scope.column(self.machine.state.name)
+        states = [sa.literal(name, state.type) for name in transition.source]
+        return [state.in_(states), *all_of([g.condition for g in transition.when], scope)]
+
+    def _values(self, transition: Transition, scope: Scope) -> dict[str, sa.ColumnElement[Any]]:
+        values = {a.column.name: assigned(a, scope) for a in transition.assign}
+        if transition.dest is not None:
+            state = self.table.c[self.machine.state.name]
+            values[state.name] = sa.literal(transition.dest, state.type)
+        if transition.quiet:
+            return values
+        actor_kind, actor = _ACTOR_KIND, _ACTOR
+        if self.machine.lease is not None and self.machine.by_holder(transition):
+            actor_kind = self.table.c[self.machine.lease.holder_kind.name]  # type: ignore[assignment]  # both are column elements
+            actor = self.table.c[self.machine.lease.holder.name]  # type: ignore[assignment]  # both are column elements
+        assert scope.now is not None
+        return values | {
+            "revision": self.table.c.revision + sa.literal(1, sa.BigInteger()),
+            "last_transition": sa.literal(transition.name, Key()),
+            "last_actor_kind": actor_kind,
+            "last_actor": actor,
+            "last_call": _CALL,
+            "updated_at": self.dialect.greatest(self.table.c.updated_at, scope.now),
+        }
+
+    def _may_enter(self, assign: tuple[Assignment, ...], *, moves: bool) -> bool:
+        written = {assignment.column.name for assignment in assign}
+        if moves:
+            written.add(self.machine.state.name)
+        return any(
+            column.name in written
+            for rule in self.machine.uniqueness
+            for column in (*rule.columns, *columns_in(rule.where))
+        )
+
+    def _insert(self, creation: Creation) -> Statement:
+        table, key = self.table, self.table.c[self.machine.key.name]
+        source: sa.FromClause | None = None
+        now: sa.ColumnElement[Any] = Placeholder(NOW_BIND, Whole())
+        if self.server_clock:
+            source = sa.select(self.dialect.clock().label("now")).cte("clock")
+            source = source.prefix_with("MATERIALIZED")
+            now = source.c.now
+        scope = self._scope(now)
+        values: dict[str, sa.ColumnElement[Any]] = {
+            f.name: sa.null() if f.default is None else sa.literal(f.default, column_type(f.kind))
+            for f in self.machine.fields.values()
+            if f.has_default
+        }
+        values |= {a.column.name: assigned(a, scope) for a in creation.assign}
+        values |= {
+            self.machine.state.name: sa.literal(creation.dest, Key()),
+            "revision": sa.literal(1, sa.BigInteger()),
+            "last_transition": sa.literal(creation.name, Key()),
+            "last_actor_kind": _ACTOR_KIND,
+            "last_actor": _ACTOR,
+            "last_call": _CALL,
+            "updated_at": now,
+        }
+        new = sa.select(*(values[name].label(name) for name in self.names))
+        there = table.alias("there")
+        taken = sa.exists(
+            sa.select(sa.literal_column("1"))
+            .select_from(there)
+            .where(there.c[key.name] == values[key.name])
+        )
+        if source is not None:
+            new = new.select_from(source)
+        return self._statement(
+            sa.insert(table)
+            .from_select(list(self.names), new.where(sa.not_(taken)))
+            .returning(*self._answer()),
+            entering=True,
+        )
+
+    def _read(self) -> Statement:
+        key = self.table.c[self.machine.key.name]
+        return self._statement(sa.select(*self._answer()).where(key == _KEY))
+
+    def _blocker(self, name: str) -> Statement:
+        rule = next(rule for rule in self.machine.uniqueness if rule.name == name)
+        scope = self._scope(sa.null())
+        same = [
+            self.table.c[c.name]
+            == Placeholder(c.name, column_type(self.machine.fields[c.name].kind))
+            for c in rule.columns
+        ]
+        return self._statement(
+            sa.select(*self._answer()).where(*same, condition(rule.where, scope))
+        )
+
+    # The next row
+
+    def _next(self, selection: Selection) -> Statement:
+        key = self.table.c[self.machine.key.name]
+        transition = self.machine.transition(selection.transition)
+        now = self._moment()
+        scope = self._scope(now)
+        return self._statement(
+            sa.update(self.table)
+            .where(key == self._chosen(selection, now, lock=True))
+            .where(*self._guarded(transition, scope))
+            .values(self._values(transition, scope))
+            .returning(*self._answer()),
+            entering=self._may_enter(transition.assign, moves=transition.dest is not None),
+        )
+
+    def _pick(self, name: str, *, lock: bool) -> Statement:
+        chosen = self._chosen(self.machine.selection(name), self._moment(), lock=lock)
+        return self._statement(sa.select(chosen))
+
+    def _moment(self) -> sa.ColumnElement[Any]:
+        """Rows that are locked are passed over, so the clock can be read before the choice."""
+        if not self.server_clock:
+            return Placeholder(NOW_BIND, Whole())
+        clock = sa.select(self.dialect.clock().label("now")).cte("clock")
+        return sa.select(clock.prefix_with("MATERIALIZED").c.now).scalar_subquery()
+
+    def _chosen(
+        self, selection: Selection, now: sa.ColumnElement[Any], *, lock: bool
+    ) -> sa.ColumnElement[Any]:
+        """Return the first arm's first key; the later arms never run."""
+        arms = [self._arm(selection, arm, now, lock=lock) for arm in selection.arms]
+        chosen = arms[0] if len(arms) == 1 else sa.func.coalesce(*arms)
+        return sa.select(chosen).scalar_subquery()
+
+    def _arm(
+        self, selection: Selection, arm: Arm, now: sa.ColumnElement[Any], *, lock: bool
+    ) -> sa.ColumnElement[Any]:
+        row = self.table.alias("candidate")
+        scope = Scope(self.machine, self.dialect, lambda name: row.c[name], now)
+        transition = self.machine.transition(selection.transition)
+        key = row.c[self.machine.key.name]
+        query = (
+            sa.select(key)
+            .where(*all_of(arm.fixed, scope), *all_of(arm.by, scope), *all_of(arm.when, scope))
+            .where(*self._unsaid(transition, arm, scope))
+            .where(*(self._vacant(name, row) for name in selection.vacant))
+            .where(sa.not_(self.dialect.listed(key, EXCLUDE_BIND)))
+            .order_by(*(row.c[column.name] for column in arm.order))
+            .limit(sa.literal_column("1"))
+        )
+        if lock and self.dialect.row_locks:
+            query = query.with_for_update(skip_locked=True)
+        return query.scalar_subquery()
+
+    def _unsaid(
+        self, transition: Transition, arm: Arm, scope: Scope
+    ) -> list[sa.ColumnElement[bool]]:
+        """Return the guards that the arm does not say already.
+
+        Each condition said twice lowers SQLite's estimate of the rows; lowered far enough, it
+        sorts what the index has in order.
+        """
+        said = {*arm.fixed, *arm.when}
+        guards = [g.condition for g in transition.when if g.condition not in said]
+        unsaid = all_of(guards, scope)
+        state = self.machine.state
+        if not any(
+            isinstance(c, OneOf) and c.column == state and {*c.values} <= {*transition.source}
+            for c in arm.fixed
+        ):
+            column = scope.column(state.name)
+            unsaid.append(column.in_([sa.literal(s, column.type) for s in transition.source]))
+        return unsaid
+
+    def _vacant(self, name: str, row: sa.FromClause) -> sa.ColumnElement[bool]:
+        """Return "no other row holds the slot"; a row outside of the rule's reach has none."""
+        rule = next(rule for rule in self.machine.uniqueness if rule.name == name)
+        other = self.table.alias("other")
+        scope = Scope(self.machine, self.dialect, lambda column: other.c[column])
+        key = self.machine.key.name
+        return sa.not_(
+            sa.exists(
+                sa.select(sa.literal_column("1"))
+                .select_from(other)
+                .where(
+                    *(other.c[c.name] == row.c[c.name] for c in rule.columns),
+                    condition(rule.where, scope),
+                    other.c[key] != row.c[key],
+                )
+                .correlate(row)
+            )
+        )
+
+
+def rule_of_index(machine: Machine, index: str) -> str | None:
+    """Return the uniqueness rule that an index or trigger of this name holds."""
+    for rule in machine.uniqueness:
+        if index_name(machine, rule.name) == index:
+            return rule.name
+    return None

@@ -1,0 +1,178 @@
+"""What differs between the databases when statements are built, and the column types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
+
+import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+
+from statemachine.kinds import (
+    Boolean,
+    Choice,
+    Duration,
+    Instant,
+    Integer,
+    Json,
+    Kind,
+    Prose,
+    Text,
+    Token,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy.sql.compiler import SQLCompiler, TypeCompiler
+
+    from persistence.rules import Guardrails
+
+
+class Flag(sa.Boolean):
+    """A boolean; INTEGER on SQLite, whose STRICT tables know no other."""
+
+
+class Key(sa.Text):
+    """Text that is compared and ordered by code point."""
+
+
+class Whole(sa.BigInteger):
+    """A 64-bit integer."""
+
+
+class TextList(sa.types.UserDefinedType[Any]):
+    """A list of texts, as one parameter."""
+
+
+@compiles(Flag, "sqlite")
+@compiles(Whole, "sqlite")
+def _sqlite_integer(_type: Flag | Whole, _compiler: TypeCompiler, **_: Any) -> str:  # noqa: ANN401
+    return "INTEGER"
+
+
+@compiles(Key, "postgresql")
+def _postgresql_key(_type: Key, _compiler: TypeCompiler, **_: Any) -> str:  # noqa: ANN401
+    return 'TEXT COLLATE "C"'
+
+
+def column_type(kind: Kind) -> sa.types.TypeEngine[Any]:
+    """Return the SQL type of a kind."""
+    match kind:
+        case Text() | Choice() | Token() | Prose() | Json():
+            return Key()
+        case Boolean():
+            return Flag()
+        case Integer() | Instant() | Duration():
+            return Whole()
+    assert_never(kind)
+
+
+class Placeholder(sa.ColumnElement[Any]):
+    """A named parameter of the finished statement, typed: PostgreSQL cannot infer `now + lease`."""
+
+    inherit_cache = False
+
+    def __init__(self, name: str, type_: sa.types.TypeEngine[Any]) -> None:
+        self.name = name
+        self.type = type_
+
+
+@compiles(Placeholder)
+def _placeholder(element: Placeholder, _compiler: SQLCompiler, **_: Any) -> str:  # noqa: ANN401
+    return f":{element.name}"
+
+
+@compiles(Placeholder, "postgresql")
+def _typed(element: Placeholder, _compiler: SQLCompiler, **_: Any) -> str:  # noqa: ANN401
+    match element.type:
+        case Flag():
+            cast = "boolean"
+        case Whole():
+            cast = "bigint"
+        case TextList():
+            cast = "text[]"
+        case _:
+            cast = "text"
+    return f"%({element.name})s::{cast}"
+
+
+class Dialect(Protocol):
+    """One database's side of the compiler; each backend states only what differs.
+
+    Attributes:
+        name: `sqlite` or `postgresql`.
+
+        statements: The toolkit's dialect that prints statements with parameters.
+
+        ddl: The one that prints statements without any: there a percent sign stands for itself.
+
+        row_locks: Whether single rows can be locked, and locked ones passed over.
+
+        feed_order: The history's columns in commit order.
+
+        native_booleans: Whether a boolean column can hold nothing else.
+
+        server_clock: Whether `NOW` is the server's clock when the store was given none.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def statements(self) -> sa.Dialect: ...
+
+    @property
+    def ddl(self) -> sa.Dialect: ...
+
+    @property
+    def row_locks(self) -> bool: ...
+
+    @property
+    def server_clock(self) -> bool: ...
+
+    @property
+    def native_booleans(self) -> bool: ...
+
+    @property
+    def feed_order(self) -> tuple[str, ...]: ...
+
+
+    def same(
+        self, left: sa.ColumnElement[Any], right: sa.ColumnElement[Any]
+    ) -> sa.ColumnElement[bool]:
+        """Return "the two are equal, or both NULL"."""
+
+    def greatest(self, *terms: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+        """Return the greatest of the terms that are not NULL."""
+
+    def clock(self) -> sa.ColumnElement[int]:
+        """Return the server's clock in milliseconds since the epoch, read when evaluated."""
+
+    def listed(self, column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
+        """Return "the column is in the list parameter `name`"."""
+
+    def as_list(self, values: Sequence[str]) -> object:
+        """Return the value to bind to a list parameter."""
+
+    def json_text(self, value: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
+        """Return a value as JSON text."""
+
+    def guard_ddl(self, rails: Guardrails) -> tuple[str, ...]:
+        """Return the statements that create a machine's triggers."""
+
+    def settled(self, tx: sa.ColumnElement[int]) -> sa.ColumnElement[bool] | None:
+        """Return "no transaction can still append before this"; None where none ever can."""
+
+    def catalog(self) -> str:
+        """Return the SELECT of (name, definition) of whatever guards or holds our tables."""
+
+    def layout_lock(self) -> str | None:
+        """Return the statement that lets one process at a time make the layout."""
+
+    def layout_ddl(self) -> tuple[str, ...]:
+        """Return the statements that guard the history itself."""
+
+
+def text_of(element: sa.sql.ClauseElement, dialect: sa.Dialect) -> str:
+    """Return an element as finished SQL text, constants written out."""
+    return str(element.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))

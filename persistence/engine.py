@@ -1,0 +1,175 @@
+"""A store: one database, opened; runs operations on its connections."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from attrs import define, field
+
+from persistence import layout
+from persistence.clock import Clock
+from persistence.compile import Program
+from persistence.operation import Answer, Caller, Operation, Query
+from statemachine.errors import InvalidArgument, SqlatchError
+from statemachine.kinds import Duration, Text, admit
+from statemachine.outcome import Actor
+
+if TYPE_CHECKING:
+    from persistence.dialect import Dialect
+    from statemachine.machine import Machine
+
+_T = TypeVar("_T")
+_KEY = Text()
+
+
+class Session(layout.Session, Protocol):
+    """A connection that belongs to one thread."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+
+
+class Backend(Protocol):
+    """A database: lends connections, and says what differs."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """How it wants its statements."""
+
+    def session(self) -> AbstractContextManager[Session]:
+        """Lend the calling thread's connection."""
+
+    def wait_for_change(self, seconds: float) -> bool:
+        """Wait until somebody else has committed; False when nobody did in time."""
+
+    def close(self) -> None:
+        """Close the connections."""
+
+
+@define(eq=False)
+class Engine:
+    """Runs operations on a backend; what the typed faces are thin over.
+
+    Attributes:
+        backend: The database.
+
+        clock: Whose time it is; None: the database server's.
+
+        project: The project that the store is opened for; None: all of them.
+
+        actor: Who calls, where a call does not say.
+    """
+
+    backend: Backend
+    clock: Clock | None
+    project: str | None
+    actor: Actor
+    read_only: bool
+    _programs: dict[str, Program] = field(factory=dict, init=False)
+    _calls: tuple[int, str, Iterator[int]] = field(default=(0, "", iter(())), init=False)
+
+    def program(self, machine: Machine) -> Program:
+        """Return a machine's statements, compiled at most once."""
+        program = self._programs.get(machine.name)
+        if program is None:
+            server_clock = self.clock is None and self.backend.dialect.server_clock
+            program = Program(machine, self.backend.dialect, server_clock)
+            self._programs[machine.name] = program
+        return program
+
+    def caller(self, call: str | None = None, actor: Actor | None = None) -> Caller:
+        """Return who calls, under an id that is minted unless given.
+
+        Raises:
+            InvalidArgument: An id or a name that is no key.
+        """
+        actor = actor or self.actor
+        if call is None:
+            return Caller(actor, self._mint())
+        admit(_KEY, call, "call")
+        return Caller(actor, call, given=True)
+
+    def _mint(self) -> str:
+        """Ids of one process stand side by side in the index; a fork's child begins its own."""
+        pid, prefix, numbers = self._calls
+        if pid != os.getpid():
+            pid, prefix, numbers = self._calls = (
+                os.getpid(),
+                secrets.token_hex(12),
+                itertools.count(),
+            )
+        return f"{prefix}-{next(numbers):x}"
+
+    def run(self, operation: Operation[_T]) -> _T:
+        """Run an operation, each statement on its own or in the thread's open transaction."""
+        with self.backend.session() as session:
+            return _run(operation, session)
+
+    def run_whole(self, operation: Operation[_T]) -> _T:
+        """Run an operation as one transaction: all of it or nothing."""
+        with self.backend.session() as session, session.transaction():
+            return _run(operation, session)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Run a block as one transaction of the calling thread; nested: as a savepoint."""
+        with self.backend.session() as session, session.transaction():
+            yield
+
+
+def _run(operation: Operation[_T], session: Session) -> _T:
+    try:
+        query = next(operation)
+        while True:
+            try:
+                answer = _answer(query, session)
+            except SqlatchError as error:
+                query = operation.throw(error)
+            else:
+                query = operation.send(answer)
+    except StopIteration as stop:
+        outcome: _T = stop.value
+        return outcome
+
+
+def _answer(query: Query, session: Session) -> Answer:
+    rows, now = session.execute(query.statement.sql, query.params, fragile=query.fragile)
+    return Answer(rows, now)
+
+
+def seconds_of(value: timedelta, name: str) -> float:
+    """Return a duration in seconds.
+
+    Raises:
+        InvalidArgument: Not 1 ms to 100 years.
+    """
+    return int(admit(Duration(), value, name) or 0) / 1000
+
+
+def key_of(value: object, name: str) -> str:
+    """Return a key.
+
+    Raises:
+        InvalidArgument: It is none.
+    """
+    return str(admit(_KEY, value, name))
+
+
+def actor_of(actor: Actor | None) -> Actor:
+    """Return a validated actor, by default this process.
+
+    Raises:
+        InvalidArgument: Kind or name is no key.
+    """
+    if actor is None:
+        return Actor("process", f"pid-{os.getpid()}")
+    if not isinstance(actor, Actor):
+        raise InvalidArgument("actor", "an Actor")
+    return Actor(key_of(actor.kind, "actor.kind"), key_of(actor.name, "actor.name"))

@@ -1,0 +1,202 @@
+"""What a call does: one guarded statement, and the reading that explains it when nothing moved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from persistence.compile import (
+    ACTOR_BIND,
+    ACTOR_KIND_BIND,
+    CALL_BIND,
+    EXCLUDE_BIND,
+    KEY_BIND,
+    rule_of_index,
+)
+from persistence.operation import Clash, Query
+from persistence.refusal import REPEATED, blocker, explain, read, recall, takes_lease
+from statemachine import simulate
+from statemachine.errors import IdentityConflict, UniquenessConflict
+from statemachine.outcome import Reason, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from persistence.compile import Program
+    from persistence.operation import Answer, Caller, Operation
+    from statemachine.kinds import Row
+
+ATTEMPTS = 3
+"""How often a call is tried that would have succeeded by the time its refusal was explained."""
+
+
+def _bound(params: Row, caller: Caller, key: str | None = None) -> dict[str, object]:
+    return {
+        **params,
+        KEY_BIND: key,
+        CALL_BIND: caller.call,
+        ACTOR_BIND: caller.actor.name,
+        ACTOR_KIND_BIND: caller.actor.kind,
+    }
+
+
+def apply(
+    program: Program, name: str, key: str, params: Row, caller: Caller
+) -> Operation[Row | Refused]:
+    """Make a transition.
+
+    Returns:
+        The plain row afterwards, or why it did not move. A call whose id is in the row's history
+        is answered from there and moves nothing.
+
+    Raises:
+        IdentityConflict: The call id was used for another transition.
+    """
+    statement = program.update(name)
+    query = Query(statement, _bound(params, caller, key), statement.entering or caller.given)
+    takes = takes_lease(program.machine, program.machine.transition(name))
+    for _ in range(ATTEMPTS):
+        try:
+            answer = yield query
+        except Clash as clash:
+            outcome = yield from _clashed(program, name, key, params, caller, clash)
+        else:
+            if answer.rows:
+                row = program.row(answer.rows[0])
+                if takes and _expired(program, row, answer):
+                    continue  # it waited for longer than its lease: nobody else has it, take it anew
+                return row
+            outcome = yield from explain(program, name, key, params, caller)
+        if outcome is not None:
+            return outcome
+    return Refused(transition=name, reason=Reason.RACED, key=key)
+
+
+def _expired(program: Program, row: Row, answer: Answer) -> bool:
+    """Tell whether a lease that was just taken had run out before the statement ended."""
+    lease = program.machine.lease
+    if lease is None or answer.now is not None:
+        return False
+    return int(row[lease.expires_at.name] or 0) <= int(answer.rows[0][-1])
+
+
+def _clashed(
+    program: Program, name: str, key: str, params: Row, caller: Caller, clash: Clash
+) -> Operation[Row | Refused | None]:
+    if clash.name == REPEATED:
+        return (yield from recall(program, name, key, params, caller))
+    row, now = yield from read(program, key)
+    verdict = simulate.decide(program.machine, row, name, params, now, actor=caller.actor)
+    if isinstance(verdict, Refused):
+        return evolve(verdict, key=key)
+    other = yield from blocker(program, clash.name, verdict.row)
+    if other is None:
+        return None
+    assert row is not None
+    return Refused(
+        transition=name,
+        reason=Reason.UNIQUE,
+        key=key,
+        state=str(row[program.machine.state.name]),
+        guard=rule_of_index(program.machine, clash.name),
+        blocker=program.record(other),
+    )
+
+
+def create(program: Program, name: str, params: Row, caller: Caller) -> Operation[tuple[Row, bool]]:
+    """Create a row, or find the one that an earlier creation with the same facts left.
+
+    Returns:
+        The stored row, and whether this call created it.
+
+    Raises:
+        IdentityConflict: The key exists with other facts.
+
+        UniquenessConflict: A uniqueness rule refused it; carries the record in the way.
+    """
+    machine = program.machine
+    wanted = simulate.create(machine, name, params, 0).row
+    key = str(wanted[machine.key.name])
+    for _ in range(ATTEMPTS):
+        try:
+            answer = yield Query(program.insert(name), _bound(params, caller), fragile=True)
+        except Clash as clash:
+            if rule_of_index(machine, clash.name) is not None:
+                other = yield from blocker(program, clash.name, wanted)
+                if other is not None:
+                    raise UniquenessConflict(
+                        str(rule_of_index(machine, clash.name)), program.record(other)
+                    ) from clash
+                continue
+        else:
+            if answer.rows:
+                return program.row(answer.rows[0]), True
+        stored, _now = yield from read(program, key)
+        if stored is not None:
+            _same_facts(program, name, stored, wanted)
+            return stored, False
+    raise UniquenessConflict("the rows in the way come and go; try again")
+
+
+def _same_facts(program: Program, name: str, stored: Row, wanted: Row) -> None:
+    columns = program.machine.creation(name).identity
+    differs = [c.name for c in columns if stored[c.name] != wanted[c.name]]
+    if differs:
+        key = str(stored[program.machine.key.name])
+        raise IdentityConflict(program.machine.name, key, differs)
+
+
+def take_next(
+    program: Program, name: str, params: Row, caller: Caller, exclude: Sequence[str] = ()
+) -> Operation[Row | Refused]:
+    """Make a selection's transition on its next row.
+
+    Returns:
+        The plain row afterwards, or a refusal: `nothing` to take, or all `locked` just now.
+    """
+    selection = program.machine.selection(name)
+    if caller.given:
+        repeated = yield from recall(program, selection.transition, None, params, caller)
+        if repeated is not None:
+            return repeated
+    bound = _bound(params, caller)
+    bound[EXCLUDE_BIND] = program.dialect.as_list(exclude)
+    statement = program.next(name)
+    try:
+        answer = yield Query(statement, bound, fragile=statement.entering or caller.given)
+    except Clash:
+        return (yield from _take_by_key(program, name, params, caller, exclude))
+    if answer.rows:
+        row = program.row(answer.rows[0])
+        if not _expired(program, row, answer):
+            return row
+        return (yield from apply(program, selection.transition, _key(program, row), params, caller))
+    if program.dialect.row_locks:
+        answer = yield Query(program.look(name), bound)
+        if answer.rows[0][0] is not None:
+            return Refused(transition=name, reason=Reason.LOCKED)
+    return Refused(transition=name, reason=Reason.NOTHING)
+
+
+def _take_by_key(
+    program: Program, name: str, params: Row, caller: Caller, exclude: Sequence[str]
+) -> Operation[Row | Refused]:
+    """Choose first, then update by key: a unique index does not say which row it refused."""
+    losers = list(exclude)
+    transition = program.machine.selection(name).transition
+    for _ in range(ATTEMPTS):
+        bound = _bound(params, caller) | {EXCLUDE_BIND: program.dialect.as_list(losers)}
+        answer = yield Query(program.look(name), bound)
+        key = answer.rows[0][0]
+        if key is None:
+            return Refused(transition=name, reason=Reason.NOTHING)
+        outcome = yield from apply(program, transition, key, params, caller)
+        if not isinstance(outcome, Refused):
+            return outcome
+        losers.append(key)
+    return Refused(transition=name, reason=Reason.LOCKED)
+
+
+def _key(program: Program, row: Row) -> str:
+    return str(row[program.machine.key.name])

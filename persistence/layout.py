@@ -1,0 +1,138 @@
+"""The database's layout: created whole, verified at each opening, never changed in silence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Protocol
+
+import sqlalchemy as sa
+
+from persistence.compile import Statement
+from persistence.dialect import Dialect, Key, Placeholder, Whole, text_of
+from persistence.schema import LAYOUT, machine_ddl, shared_ddl
+from statemachine.errors import SchemaMismatch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Any
+
+    from statemachine.machine import Machine
+
+VERSION = 1
+"""The layout of this version of sqlatch."""
+
+SHARED_PART = "sqlatch"
+
+
+class Session(Protocol):
+    """A connection, as far as the layout needs one."""
+
+    def execute(
+        self, sql: str, params: Mapping[str, object], *, fragile: bool = False
+    ) -> tuple[Sequence[Sequence[Any]], int | None]:
+        """Run a statement."""
+
+    def script(self, statements: Sequence[str]) -> None:
+        """Run statements without parameters."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Run a block as one transaction."""
+
+
+def ensure(
+    session: Session, machines: Sequence[Machine], dialect: Dialect, *, create: bool
+) -> None:
+    """Verify the layout, and make what is missing where that is asked for.
+
+    Safe when several processes begin at once: one makes it, the others find it made.
+
+    Raises:
+        SchemaMismatch: Something is missing, extra or different; says what, and what to do.
+    """
+    parts = {SHARED_PART: shared_ddl(dialect)}
+    parts |= {machine.name: machine_ddl(machine, dialect) for machine in machines}
+    if create and _missing(session, parts, dialect):
+        with session.transaction():
+            lock = dialect.layout_lock()
+            if lock is not None:
+                session.execute(lock, {})
+            for part in _missing(session, parts, dialect):
+                _make(session, part, parts[part], dialect)
+    _verify(session, parts, dialect)
+
+
+def _make(session: Session, part: str, ddl: tuple[str, ...], dialect: Dialect) -> None:
+    before = _catalog(session, dialect)
+    session.script(ddl)
+    made = {k: v for k, v in _catalog(session, dialect).items() if before.get(k) != v}
+    session.execute(
+        _record(dialect).sql,
+        {"part": part, "version": VERSION, "digest": _digest(ddl), "catalog": json.dumps(made)},
+    )
+
+
+def _record(dialect: Dialect) -> Statement:
+    columns = {c.name: Placeholder(c.name, c.type) for c in LAYOUT.c}
+    return Statement(text_of(sa.insert(LAYOUT).values(columns), dialect.statements))
+
+
+def _catalog(session: Session, dialect: Dialect) -> dict[str, str]:
+    rows, _ = session.execute(dialect.catalog(), {})
+    return {row[0]: row[1] for row in rows}
+
+
+def _recorded(session: Session, dialect: Dialect) -> dict[str, tuple[int, str, str]]:
+    columns = (LAYOUT.c.part, LAYOUT.c.version, LAYOUT.c.digest, LAYOUT.c.catalog)
+    rows, _ = session.execute(text_of(sa.select(*columns), dialect.statements), {})
+    return {row[0]: (row[1], row[2], row[3]) for row in rows}
+
+
+def _missing(session: Session, parts: Mapping[str, tuple[str, ...]], dialect: Dialect) -> list[str]:
+    if not _has_layout(_catalog(session, dialect)):
+        return list(parts)
+    recorded = _recorded(session, dialect)
+    return [part for part in parts if part not in recorded]
+
+
+def _has_layout(catalog: Mapping[str, str]) -> bool:
+    return f"table {LAYOUT.name}" in catalog
+
+
+def _digest(ddl: tuple[str, ...]) -> str:
+    return hashlib.sha256("\n".join(ddl).encode()).hexdigest()
+
+
+def _verify(session: Session, parts: Mapping[str, tuple[str, ...]], dialect: Dialect) -> None:
+    catalog = _catalog(session, dialect)
+    if not _has_layout(catalog):
+        problem = "the database has no sqlatch layout"
+        raise SchemaMismatch((problem,), "Run `sqlatch init`, or open it with create=True.")
+    recorded = _recorded(session, dialect)
+    differences = [f"{part} is missing" for part in parts if part not in recorded]
+    for part, (version, digest, made) in recorded.items():
+        if part in parts and (version, digest) != (VERSION, _digest(parts[part])):
+            differences.append(f"{part} has layout {version} of another declaration")
+        for name, definition in json.loads(made).items():
+            if name not in catalog:
+                differences.append(f"{name} is missing")
+            elif catalog[name] != definition:
+                differences.append(f"{name} is different")
+    differences += _foreign(catalog, recorded)
+    if differences:
+        advice = "Nothing was changed. Run `sqlatch migrate`, or restore what was altered."
+        raise SchemaMismatch(tuple(differences), advice)
+
+
+def _foreign(catalog: Mapping[str, str], recorded: Mapping[str, tuple[int, str, str]]) -> list[str]:
+    """Return triggers that nobody declared upon the tables: they could undo what ours hold."""
+    known = {name for _, _, made in recorded.values() for name in json.loads(made)}
+    tables = {name.split(" ", 1)[1] for name in known if name.startswith("table ")}
+    return [
+        f"{name} is extra"
+        for name, definition in catalog.items()
+        if name.startswith("trigger ")
+        and name not in known
+        and any(f" ON {table} " in f"{definition} " for table in tables)
+    ]

@@ -1,0 +1,203 @@
+"""Opening a store, and what it offers beside the typed faces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+from attrs import define, frozen
+
+from persistence import layout
+from persistence.backends.sqlite import SqliteBackend, path_of
+from persistence.clock import Clock, SystemClock, milliseconds
+from persistence.engine import Backend, Engine, actor_of, key_of, seconds_of
+from persistence.history import events_after
+from persistence.stores.runs import RunOperations, Runs
+from statemachine.errors import InvalidArgument
+from statemachine.machines import ALL, RUN_LAUNCH
+
+if TYPE_CHECKING:
+    from statemachine.outcome import Actor, Event, HostEvent
+
+BUSY_TIMEOUT = timedelta(seconds=5)
+
+
+@frozen
+class Page:
+    """A stretch of the audit feed.
+
+    Attributes:
+        events: In commit order.
+
+        cursor: Opaque; where the next page begins.
+    """
+
+    events: tuple[Event | HostEvent, ...]
+    cursor: str
+
+
+@define(eq=False)
+class Store:
+    """An open database.
+
+    Attributes:
+        engine: What runs operations.
+
+        runs: The face of run launch.
+    """
+
+    engine: Engine
+    runs: Runs
+
+    @property
+    def clock(self) -> Clock:
+        """The explicit clock, else the process's; on PostgreSQL without one, the server's rules."""
+        return self.engine.clock or SystemClock()
+
+    @property
+    def project(self) -> str | None:
+        """The project that the store is opened for; None: all of them."""
+        return self.engine.project
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """Make several calls of this thread one transaction: all of them or none.
+
+        On SQLite it takes the write lock first. Nested, it is a savepoint.
+
+        Raises:
+            StoreBusy, StoreUnavailable, CommitUnknown: Nothing of the block is stored (or, for
+                the last, that is not known).
+        """
+        with self.engine.transaction():
+            yield self
+
+    def events_after(self, cursor: str | None = None, limit: int = 100) -> Page:
+        """Return what was appended to the audit feed behind a cursor (None: the beginning).
+
+        A reader that follows the cursors misses nothing and sees nothing twice. On PostgreSQL a
+        long write transaction, of anybody, delays the feed.
+
+        Args:
+            cursor: From an earlier page.
+
+            limit: 1 to 1,000.
+
+        Raises:
+            InvalidArgument: Not a cursor, or a limit out of bounds.
+        """
+        events, behind = self.engine.run(events_after(self.engine.backend.dialect, cursor, limit))
+        return Page(tuple(events), behind)
+
+    def wait_for_change(self, timeout: timedelta) -> bool:
+        """Wait until somebody else has committed; False when nobody is known to have."""
+        return self.engine.backend.wait_for_change(seconds_of(timeout, "timeout"))
+
+    def close(self) -> None:
+        """Close this process's connections; the store cannot be used afterwards."""
+        self.engine.backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> str:
+        msg = "a store holds connections and cannot be pickled; open it again where it is needed"
+        raise TypeError(msg)
+
+
+def open_store(
+    url: str,
+    *,
+    clock: Clock | None = None,
+    durability: Literal["normal", "full"] = "normal",
+    create: bool = True,
+    read_only: bool = False,
+    project: str | None = "default",
+    actor: Actor | None = None,
+    busy_timeout: timedelta = BUSY_TIMEOUT,
+) -> Store:
+    """Open a database.
+
+    Args:
+        url: A path, `sqlite:///path` or `:memory:`; or `postgresql://…`.
+
+        clock: Rules on either database; None: the process's on SQLite, the server's on PostgreSQL.
+
+        durability: SQLite's `synchronous`: `normal` keeps every commit through a crash of the
+            process, and may lose the last ones with the power; `full` keeps them then too.
+
+        create: Make a missing file and a missing layout.
+
+        read_only: Create nothing and write nothing.
+
+        project: The project of creations, lists and `claim_next`; None: all of them.
+
+        actor: Who calls, where a call does not say; None: this process.
+
+        busy_timeout: How long to wait for another writer, 1 ms to 100 years.
+
+    Raises:
+        InvalidArgument: A value out of its bounds.
+
+        SchemaMismatch: Another layout; nothing was changed.
+
+        StoreUnavailable, StoreCorrupt, StoreBusy: The database cannot be used.
+    """
+    if durability not in ("normal", "full"):
+        raise InvalidArgument("durability", "normal or full")
+    if not isinstance(url, str) or not url:
+        raise InvalidArgument("url", "a path or a URL")
+    wait = seconds_of(busy_timeout, "busy_timeout")
+    backend = _backend(
+        url,
+        clock,
+        durable=durability == "full",
+        create=create and not read_only,
+        read_only=read_only,
+        wait=wait,
+    )
+    engine = Engine(
+        backend,
+        clock,
+        None if project is None else key_of(project, "project"),
+        actor_of(actor),
+        read_only,
+    )
+    with backend.session() as session:
+        layout.ensure(session, ALL, backend.dialect, create=create and not read_only)
+    runs = Runs(RunOperations(engine, engine.program(RUN_LAUNCH)), engine)
+    return Store(engine, runs)
+
+
+def _backend(
+    url: str,
+    clock: Clock | None,
+    *,
+    durable: bool,
+    create: bool,
+    read_only: bool,
+    wait: float,
+) -> Backend:
+    if url.startswith(("postgresql://", "postgres://")):
+        # psycopg costs a quarter of a second to import, and SQLite needs none of it.
+        from persistence.backends.postgresql import PostgresqlBackend  # noqa: PLC0415
+
+        explicit = None if clock is None else (lambda: milliseconds(clock))
+        return PostgresqlBackend(url, wait, explicit)
+    if "://" in url and not url.startswith("sqlite:///"):
+        raise InvalidArgument("url", "a path, sqlite:///path, :memory: or postgresql://…")
+    ruling = clock or SystemClock()
+    return SqliteBackend(
+        path_of(url), durable, create, read_only, wait, lambda: milliseconds(ruling)
+    )

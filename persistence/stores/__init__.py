@@ -1,0 +1,1 @@
+"""Typed faces of the shipped lifecycles: each operation once, without I/O."""

@@ -1,0 +1,104 @@
+"""What a claim and a cancellation answer."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+
+from statemachine.errors import InvalidArgument
+from statemachine.kinds import TOKEN_BYTES
+from statemachine.machines import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@frozen
+class Claim:
+    """A run with the lease that holds it; what every call of a holder presents.
+
+    Attributes:
+        run: The record when the lease was taken or last renewed.
+
+        token: The clear token, 32 bytes; only in memory, never in `repr`.
+    """
+
+    run: Run
+    token: bytes = field(repr=False)
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.run.run_id
+
+    @property
+    def generation(self) -> int:
+        """The fencing generation that the claim was given."""
+        return self.run.lease_generation
+
+    @property
+    def expires_at(self) -> datetime:
+        """When the lease runs out, unless it is renewed."""
+        assert self.run.lease_expires_at is not None
+        return self.run.lease_expires_at
+
+
+@frozen
+class Cancelled:
+    """The run is cancelled, by this call."""
+
+    run: Run
+
+
+@frozen
+class CancelRequested:
+    """A holder is at work and will end the run; it was asked to, now or before."""
+
+    run: Run
+
+
+@frozen
+class AlreadyFinal:
+    """The run had ended before; nothing was changed."""
+
+    run: Run
+
+    def __str__(self) -> str:
+        return f"{self.run.run_id} is already {self.run.status}"
+
+
+@frozen
+class Unchanged:
+    """The parked run's source is the given one already; nothing was written."""
+
+    run: Run
+
+
+def mint(token: bytes | None) -> bytes:
+    """Return a token: the given one, else 32 random bytes."""
+    return secrets.token_bytes(TOKEN_BYTES) if token is None else token
+
+
+def presented(claim: object) -> Mapping[str, object]:
+    """Return what a holder's call presents.
+
+    Raises:
+        InvalidArgument: Not a claim.
+    """
+    claim = claim_of(claim)
+    return {"token": claim.token, "generation": claim.generation}
+
+
+def claim_of(claim: object) -> Claim:
+    """Return a claim: it, or that of a lease which keeps it.
+
+    Raises:
+        InvalidArgument: Neither.
+    """
+    inner = getattr(claim, "claim", claim)
+    if not isinstance(inner, Claim):
+        raise InvalidArgument("claim", "a Claim, as a claiming call answered it")
+    return inner

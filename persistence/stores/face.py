@@ -1,0 +1,118 @@
+"""How a typed face runs operations that are written without I/O."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar
+
+from attrs import frozen
+
+from persistence.execute import apply
+from statemachine.errors import InvalidArgument
+from statemachine.kinds import Integer, admit
+from statemachine.outcome import Actor, Refused
+from statemachine.simulate import admit_params
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from persistence.compile import Program
+    from persistence.engine import Engine
+    from persistence.operation import Operation
+    from statemachine.kinds import Row
+
+_O = TypeVar("_O", covariant=True)  # noqa: PLC0105 - short, as the others
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+MAX_LISTED = 1_000
+
+
+@frozen
+class Operations:
+    """The operations of one machine; a face runs them.
+
+    Attributes:
+        engine: The store's engine.
+
+        program: The machine's statements.
+    """
+
+    engine: Engine
+    program: Program
+
+    def call(
+        self,
+        name: str,
+        key: object,
+        values: Mapping[str, object],
+        *,
+        call: str | None,
+        actor: Actor | None,
+    ) -> Operation[Row | Refused]:
+        """Validate a transition's arguments, and make it.
+
+        Raises:
+            InvalidArgument: A value out of its bounds; nothing was written.
+        """
+        machine = self.program.machine
+        field = machine.fields[machine.key.name]
+        plain_key = str(admit(field.kind, key, field.name))
+        params = admit_params(machine.transition(name).params, values)
+        return apply(self.program, name, plain_key, params, self.engine.caller(call, actor))
+
+
+@frozen
+class Face(Generic[_O]):
+    """A synchronous face over a set of operations."""
+
+    _operations: _O
+    _engine: Engine
+
+
+def single(
+    operation: Callable[Concatenate[_O, _P], Operation[_T]],
+) -> Callable[Concatenate[Face[_O], _P], _T]:
+    """Run an operation statement by statement, or in the thread's open transaction."""
+
+    @functools.wraps(operation)
+    def run(face: Face[_O], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return face._engine.run(operation(face._operations, *args, **kwargs))  # noqa: SLF001 - its own
+
+    return run
+
+
+def whole(
+    operation: Callable[Concatenate[_O, _P], Operation[_T]],
+) -> Callable[Concatenate[Face[_O], _P], _T]:
+    """Run an operation as one transaction."""
+
+    @functools.wraps(operation)
+    def run(face: Face[_O], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return face._engine.run_whole(operation(face._operations, *args, **kwargs))  # noqa: SLF001 - its own
+
+    return run
+
+
+def limit_of(value: object, most: int = MAX_LISTED) -> int:
+    """Return a list's limit.
+
+    Raises:
+        InvalidArgument: Not an integer from 1 to `most`.
+    """
+    return int(admit(Integer(1, most), value, "limit") or 0)
+
+
+def texts_of(values: object, field: str, most: int) -> tuple[object, ...]:
+    """Return a bounded collection as a tuple; a single text is no collection.
+
+    Raises:
+        InvalidArgument: Not a collection of at most `most` items.
+    """
+    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        raise InvalidArgument(field, f"a collection of at most {most} items")
+    items = tuple(values)
+    if len(items) > most:
+        raise InvalidArgument(field, f"a collection of at most {most} items")
+    return items

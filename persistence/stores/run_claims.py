@@ -1,0 +1,273 @@
+"""Taking runs: by id, the next one, many at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from persistence.execute import take_next
+from persistence.refusal import read
+from persistence.stores.claims import Claim, Unchanged, claim_of, mint, presented
+from persistence.stores.face import Operations, limit_of, texts_of
+from statemachine.errors import InvalidArgument
+from statemachine.kinds import admit
+from statemachine.machines import HolderKind
+from statemachine.outcome import Actor, Refused
+from statemachine.simulate import admit_params
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from datetime import timedelta
+
+    from persistence.operation import Operation
+    from statemachine.kinds import JsonValue
+
+MAX_EXCLUDED = 1_000
+MAX_CLAIMED = 100
+
+
+class RunClaims(Operations):
+    """Who takes a run, and how."""
+
+    def claim(
+        self,
+        run_id: str,
+        *,
+        runner_id: str,
+        lease: timedelta,
+        holder_kind: HolderKind | str = HolderKind.HOST,
+        token: bytes | None = None,
+        call: str | None = None,
+        actor: Actor | None = None,
+    ) -> Operation[Claim | Refused]:
+        """Take a run that is free; says nothing of pins, sessions or availability.
+
+        Args:
+            run_id: Which.
+
+            runner_id: The holder.
+
+            lease: How long the lease lasts, 1 ms to 100 years.
+
+            holder_kind: `session` or `host`.
+
+            token: 32 bytes; minted when None.
+
+            call: The call's id; repeated with the same token it answers the same claim.
+
+            actor: Who calls; None: the runner.
+
+        Returns:
+            The claim, or why not; `unique`: the session has another reservation.
+
+        Raises:
+            InvalidArgument: Nothing was written.
+        """
+        token = mint(token)
+        values = _taking(runner_id, lease, holder_kind, token)
+        who = actor or _runner(holder_kind, runner_id)
+        row = yield from self.call("claim", run_id, values, call=call, actor=who)
+        return row if isinstance(row, Refused) else Claim(self.program.record(row), token)
+
+    def claim_for_control(
+        self,
+        run_id: str,
+        *,
+        holder: str,
+        lease: timedelta,
+        token: bytes | None = None,
+        call: str | None = None,
+        actor: Actor | None = None,
+    ) -> Operation[Claim | Refused]:
+        """Hold a queued or parked run where it is, without beginning it."""
+        token = mint(token)
+        values = {"holder": holder, "lease": lease, "token": token}
+        who = actor or _runner(HolderKind.CONTROL, holder)
+        row = yield from self.call("claim_for_control", run_id, values, call=call, actor=who)
+        return row if isinstance(row, Refused) else Claim(self.program.record(row), token)
+
+    def rebind(
+        self,
+        run_id: str,
+        *,
+        workflow: str,
+        source_ref: str,
+        source: JsonValue,
+        definition_digest: str,
+        expected_source_ref: str,
+        runner_id: str,
+        lease: timedelta,
+        holder_kind: HolderKind | str = HolderKind.HOST,
+        token: bytes | None = None,
+        call: str | None = None,
+        actor: Actor | None = None,
+    ) -> Operation[Claim | Unchanged | Refused]:
+        """Take a free run with another source.
+
+        Returns:
+            The claim; `Unchanged` where a parked run names this very source; or why not.
+        """
+        token = mint(token)
+        bound = _binding(workflow, source_ref, source, definition_digest, expected_source_ref)
+        values = {**bound, **_taking(runner_id, lease, holder_kind, token)}
+        params = admit_params(self.program.machine.transition("rebind").params, values)
+        row, _ = yield from read(self.program, self.run_id(run_id))
+        names = ("source_ref", "source", "definition_digest")
+        if row is not None and row["status"] == "parked":
+            if all(row[name] == params[name] for name in names):
+                return Unchanged(self.program.record(row))
+        who = actor or _runner(holder_kind, runner_id)
+        moved = yield from self.call("rebind", run_id, values, call=call, actor=who)
+        return moved if isinstance(moved, Refused) else Claim(self.program.record(moved), token)
+
+    def rebind_held(
+        self,
+        claim: Claim,
+        *,
+        workflow: str,
+        source_ref: str,
+        source: JsonValue,
+        definition_digest: str,
+        expected_source_ref: str,
+        runner_id: str,
+        lease: timedelta,
+        holder_kind: HolderKind | str = HolderKind.HOST,
+        call: str | None = None,
+        actor: Actor | None = None,
+    ) -> Operation[Claim | Refused]:
+        """Give a run that is held another source; generation and attempts are kept."""
+        held = claim_of(claim)
+        bound = _binding(workflow, source_ref, source, definition_digest, expected_source_ref)
+        holder = {"holder": runner_id, "holder_kind": holder_kind, "lease": lease}
+        values = {**bound, **holder, **presented(held)}
+        row = yield from self.call("rebind_held", held.run_id, values, call=call, actor=actor)
+        return row if isinstance(row, Refused) else evolve(held, run=self.program.record(row))
+
+    def claim_next(
+        self,
+        runner_id: str,
+        lease: timedelta,
+        *,
+        session_id: str | None = None,
+        exclude: Collection[str] = (),
+        token: bytes | None = None,
+        call: str | None = None,
+        actor: Actor | None = None,
+    ) -> Operation[Claim | Refused]:
+        """Take the next run: own affinity, then expired leases, then the oldest waiting.
+
+        Args:
+            runner_id: The holder.
+
+            lease: How long the lease lasts, 1 ms to 100 years.
+
+            session_id: A session takes its own interactive runs; None: a detached host.
+
+            exclude: At most 1,000 run ids that are passed over.
+
+            token: 32 bytes; minted when None.
+
+            call: The call's id; repeated, it does not take a second run.
+
+            actor: Who calls; None: the runner.
+
+        Returns:
+            The claim, or `Refused`: `nothing` to take, or all of it `locked` just now.
+
+        Raises:
+            InvalidArgument: Nothing was written.
+        """
+        token = mint(token)
+        for_session = session_id is not None
+        kind = HolderKind.SESSION if for_session else HolderKind.HOST
+        name = "claim_next_session" if for_session else "claim_next_host"
+        scope = {"session_id": session_id} if for_session else {}
+        return (
+            yield from self._next(name, runner_id, lease, kind, scope, exclude, token, call, actor)
+        )
+
+    def claim_many(
+        self,
+        runner_id: str,
+        lease: timedelta,
+        *,
+        limit: int,
+        exclude: Collection[str] = (),
+        call: str | None = None,
+        actor: Actor | None = None,
+    ) -> Operation[list[Claim]]:
+        """Take up to `limit` (1 to 100) headless runs, in the order of `claim_next`, all or none.
+
+        Raises:
+            InvalidArgument: Nothing was written.
+        """
+        claims: list[Claim] = []
+        for number in range(limit_of(limit, MAX_CLAIMED)):
+            one = None if call is None else f"{call}/{number}"
+            kind, token = HolderKind.HOST, mint(None)
+            claim = yield from self._next(
+                "claim_headless", runner_id, lease, kind, {}, exclude, token, one, actor
+            )
+            if isinstance(claim, Refused):
+                break
+            claims.append(claim)
+        return claims
+
+    def _next(  # noqa: PLR0913 - the arguments of two public calls, passed on
+        self,
+        name: str,
+        runner_id: str,
+        lease: timedelta,
+        kind: HolderKind,
+        scope: Mapping[str, object],
+        exclude: Collection[str],
+        token: bytes,
+        call: str | None,
+        actor: Actor | None,
+    ) -> Operation[Claim | Refused]:
+        machine = self.program.machine
+        values = _taking(runner_id, lease, kind, token)
+        params = dict(admit_params(machine.transition("claim").params, values))
+        for field, value in scope.items():
+            params[field] = admit(machine.fields["origin_session_id"].kind, value, field)
+        if self.engine.project is None:
+            name = f"{name}_anywhere"
+        else:
+            params["project"] = self.engine.project
+        passed = [self.run_id(key) for key in texts_of(exclude, "exclude", MAX_EXCLUDED)]
+        caller = self.engine.caller(call, actor or _runner(kind, runner_id))
+        row = yield from take_next(self.program, name, params, caller, passed)
+        return row if isinstance(row, Refused) else Claim(self.program.record(row), token)
+
+    def run_id(self, value: object) -> str:
+        """Return a run id.
+
+        Raises:
+            InvalidArgument: It is none.
+        """
+        return str(admit(self.program.machine.fields["run_id"].kind, value, "run_id"))
+
+
+def _taking(
+    runner_id: str, lease: timedelta, holder_kind: HolderKind | str, token: bytes
+) -> Mapping[str, object]:
+    if holder_kind not in (HolderKind.SESSION, HolderKind.HOST):
+        raise InvalidArgument("holder_kind", "session or host")
+    return {"holder": runner_id, "holder_kind": holder_kind, "lease": lease, "token": token}
+
+
+def _binding(
+    workflow: str, source_ref: str, source: JsonValue, digest: str, expected: str
+) -> Mapping[str, object]:
+    return {
+        "workflow": workflow,
+        "source_ref": source_ref,
+        "source": source,
+        "definition_digest": digest,
+        "expected_source_ref": expected,
+    }
+
+
+def _runner(kind: HolderKind | str, name: object) -> Actor:
+    return Actor(str(kind), name if isinstance(name, str) else "")

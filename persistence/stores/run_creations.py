@@ -1,0 +1,226 @@
+"""Creating runs: reserve, enqueue."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from typing import TYPE_CHECKING
+
+from persistence.clock import SystemClock
+from persistence.execute import create
+from persistence.stores.claims import Claim, mint
+from persistence.stores.face import Operations
+from statemachine.errors import InvalidArgument
+from statemachine.kinds import Text, admit, canonical_json
+from statemachine.machines import ExecutionMode, HolderKind
+from statemachine.outcome import Actor, Reason, Refused
+from statemachine.simulate import admit_params
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from persistence.operation import Operation
+    from statemachine.kinds import JsonValue, Row
+    from statemachine.machines import Run
+
+_UNBOUNDED = 2**31
+
+
+class RunCreations(Operations):
+    """How runs come to be."""
+
+    def reserve(
+        self,
+        *,
+        workflow: str,
+        source_ref: str,
+        source: JsonValue,
+        definition_digest: str,
+        run_id: str | None = None,
+        input: JsonValue = None,  # noqa: A002 - the field's name
+        launch_options: JsonValue = None,
+        execution_mode: ExecutionMode | str | None = None,
+        origin_session_id: str | None = None,
+        affinity_runner_id: str | None = None,
+        affinity_until: datetime | None = None,
+        parent_run_id: str | None = None,
+        available_at: datetime | None = None,
+        max_attempts: int | None = None,
+        call: str | None = None,
+        actor: Actor | None = None,
+    ) -> Operation[Run]:
+        """Queue a run, before the caller's turn ends.
+
+        Args:
+            workflow, source_ref, definition_digest: Keys.
+
+            source: JSON of at most 65,536 bytes.
+
+            run_id: Minted when None.
+
+            input: JSON of at most 1,048,576 bytes.
+
+            launch_options: JSON of at most 65,536 bytes; None: `{}`.
+
+            execution_mode: None: interactive with an origin session, headless without.
+
+            origin_session_id, affinity_runner_id: Keys.
+
+            affinity_until: Until then a queued run is served to its affinity runner alone.
+
+            parent_run_id: The checkpointed run that this one continues.
+
+            available_at: Not taken by `claim_next` before; None: at once.
+
+            max_attempts: Claims that it may use up, at least 1; None: unlimited.
+
+            call: The call's id, kept over retries; minted when None.
+
+            actor: Who calls; None: the store's.
+
+        Returns:
+            The record. The same run id with the same facts answers the stored one, whatever
+            became of it.
+
+        Raises:
+            InvalidArgument, IdentityConflict, UniquenessConflict: Nothing was written.
+        """
+        facts = self._facts(
+            workflow=workflow,
+            source_ref=source_ref,
+            source=source,
+            definition_digest=definition_digest,
+            run_id=run_id,
+            input=input,
+            launch_options=launch_options,
+            execution_mode=execution_mode,
+            origin_session_id=origin_session_id,
+            affinity_runner_id=affinity_runner_id,
+            affinity_until=affinity_until,
+            parent_run_id=parent_run_id,
+            available_at=available_at,
+            max_attempts=max_attempts,
+        )
+        row, _ = yield from create(self.program, "reserve", facts, self.engine.caller(call, actor))
+        run: Run = self.program.record(row)
+        return run
+
+    def enqueue(
+        self,
+        *,
+        workflow: str,
+        source_ref: str,
+        runner_id: str,
+        lease: timedelta,
+        source: JsonValue = None,
+        definition_digest: str = "unavailable",
+        run_id: str | None = None,
+        input: JsonValue = None,  # noqa: A002 - the field's name
+        launch_options: JsonValue = None,
+        execution_mode: ExecutionMode | str | None = None,
+        origin_session_id: str | None = None,
+        affinity_runner_id: str | None = None,
+        affinity_until: datetime | None = None,
+        parent_run_id: str | None = None,
+        available_at: datetime | None = None,
+        max_attempts: int | None = None,
+        holder_kind: HolderKind | str | None = None,
+        token: bytes | None = None,
+        call: str | None = None,
+        actor: Actor | None = None,
+    ) -> Operation[Claim | Refused]:
+        """Create a run that is starting already, its lease taken at birth.
+
+        Args:
+            workflow, source_ref, definition_digest, run_id, input, launch_options, execution_mode,
+            origin_session_id, affinity_runner_id, affinity_until, parent_run_id, available_at,
+            max_attempts, call, actor: As for `reserve`.
+
+            runner_id: The holder.
+
+            lease: How long the lease lasts, 1 ms to 100 years.
+
+            source: None: `{"ref": source_ref}`.
+
+            holder_kind: None: `session` with an origin session, `host` without.
+
+            token: 32 bytes; minted when None.
+
+        Returns:
+            The claim. The same facts and the same token again: the stored record and claim; another
+            token: `Refused` (exists), never a lease.
+
+        Raises:
+            InvalidArgument, IdentityConflict, UniquenessConflict: Nothing was written.
+        """
+        facts = self._facts(
+            workflow=workflow,
+            source_ref=source_ref,
+            source={"ref": source_ref} if source is None else source,
+            definition_digest=definition_digest,
+            run_id=run_id,
+            input=input,
+            launch_options=launch_options,
+            execution_mode=execution_mode,
+            origin_session_id=origin_session_id,
+            affinity_runner_id=affinity_runner_id,
+            affinity_until=affinity_until,
+            parent_run_id=parent_run_id,
+            available_at=available_at,
+            max_attempts=max_attempts,
+        )
+        by_session = HolderKind.HOST if origin_session_id is None else HolderKind.SESSION
+        token = mint(token)
+        machine = self.program.machine
+        taken = admit_params(
+            [p for p in machine.creation("enqueue").params if p.name not in facts],
+            {
+                "holder": runner_id,
+                "holder_kind": holder_kind or by_session,
+                "token": token,
+                "lease": lease,
+            },
+        )
+        caller = self.engine.caller(call, actor)
+        row, _ = yield from create(self.program, "enqueue", {**facts, **taken}, caller)
+        if row["lease_token_hash"] != taken["token"]:
+            return Refused(
+                transition="enqueue",
+                reason=Reason.EXISTS,
+                key=str(row["run_id"]),
+                state=str(row["status"]),
+            )
+        return Claim(self.program.record(row), token)
+
+    def _facts(self, **given: object) -> Row:
+        """Validate what a creation was given, and take its digest."""
+        if self.engine.project is None:
+            raise InvalidArgument("project", "one: this store is opened for all projects")
+        if given["run_id"] is None:
+            given["run_id"] = self._mint(given["workflow"])
+        if given["launch_options"] is None:
+            given["launch_options"] = {}
+        if given["execution_mode"] is None:
+            headless = given["origin_session_id"] is None
+            given["execution_mode"] = (
+                ExecutionMode.HEADLESS if headless else ExecutionMode.INTERACTIVE
+            )
+        given["project"] = self.engine.project
+        params = [
+            p for p in self.program.machine.creation("reserve").params if p.name != "facts_digest"
+        ]
+        facts = admit_params(params, given)
+        if facts["execution_mode"] == "interactive" and facts["origin_session_id"] is None:
+            raise InvalidArgument("origin_session_id", "given for an interactive run")
+        if facts["parent_run_id"] == facts["run_id"]:
+            raise InvalidArgument("parent_run_id", "another run: no run is its own parent")
+        text = canonical_json(dict(facts), "facts", _UNBOUNDED)
+        return {**facts, "facts_digest": hashlib.sha256(text.encode()).hexdigest()}
+
+    def _mint(self, workflow: object) -> str:
+        """Return `<UTC time>-<workflow>-<8 hex>`."""
+        name = str(admit(Text(), workflow, "workflow"))
+        plain = re.sub(r"[^A-Za-z0-9.-]+", "-", name)[:170]
+        at = (self.engine.clock or SystemClock()).now()
+        return f"{at:%Y%m%dT%H%M%SZ}-{plain}-{secrets.token_hex(4)}"
