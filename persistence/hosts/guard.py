@@ -214,8 +214,8 @@ class Guard:
             signal.set_wakeup_fd(-1)
             for number in (*_SIGNALS, signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL)
-            for number, fd in enumerate((stdin, stdout, stderr)):
-                os.dup2(fd, number)
+            for stream, fd in enumerate((stdin, stdout, stderr)):
+                os.dup2(fd, stream)
             argv = [part.encode() for part in self._task["argv"]]
             env = dict(os.environb)
             env.update((k.encode(), v.encode()) for k, v in self._task["env"].items())
@@ -227,8 +227,8 @@ class Guard:
                 os.execvpe(argv[0], argv, env)  # noqa: S606 - the whole point; never a shell
             os.write(failed, b'{"how": "lease"}')
         except OSError as error:
-            told = {"how": "unstartable", "error": f"{error.strerror}: {what}"}
-            os.write(failed, json.dumps(told).encode())
+            why = f"{error.strerror}: {what}"
+            os.write(failed, json.dumps({"how": "unstartable", "error": why}).encode())
         os._exit(127)
 
 

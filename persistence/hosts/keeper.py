@@ -16,7 +16,7 @@ from statemachine.outcome import Reason, Refused
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from persistence.stores.runs import Claim
+    from persistence import Claim
 
 TROUBLE = (StoreBusy, StoreUnavailable, StoreCorrupt, CommitUnknown)
 """Database errors after which the same call may be tried again."""
@@ -71,15 +71,19 @@ class LeaseKeeper:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def lease(self, claim: Claim, *, sent_at: float) -> Lease:
+    def lease(
+        self, claim: Claim, *, sent_at: float, stopping: Callable[[], bool] = lambda: False
+    ) -> Lease:
         """Return the lease of a claim.
 
         Args:
             claim: What a claiming call returned; its lease was as long as the terms say.
 
             sent_at: Steady seconds, read before that call was sent.
+
+            stopping: Whether the host is stopping; the lease's `stop_requested`.
         """
-        return Lease(self._runs, claim, sent_at, terms=self.terms, now=self._now)
+        return Lease(self._runs, claim, sent_at, terms=self.terms, now=self._now, stopping=stopping)
 
     @contextmanager
     def keep(

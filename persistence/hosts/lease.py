@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from persistence.stores.runs import Claim
+    from persistence import Claim
     from statemachine.outcome import Refused
 
 MARGIN = 0.1
@@ -82,6 +82,8 @@ class Lease:
         terms: The lease's length, as it was asked for.
 
         now: The steady clock, in seconds.
+
+        stopping: Whether its worker is stopping.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Lease:
         *,
         terms: LeaseTerms,
         now: Callable[[], float],
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.terms = terms
         self._runs = runs
@@ -101,7 +104,7 @@ class Lease:
         self._lock = threading.Lock()
         self._lost = False
         self._settling = False
-        self._stopping = threading.Event()
+        self._stopping = stopping
 
     def __repr__(self) -> str:
         state = "lost" if self._lost else "held"
@@ -152,7 +155,7 @@ class Lease:
     @property
     def stop_requested(self) -> bool:
         """Whether the worker is stopping: park as soon as the work allows."""
-        return self._stopping.is_set()
+        return self._stopping()
 
     @property
     def settling(self) -> bool:
@@ -172,10 +175,6 @@ class Lease:
     def settle(self) -> None:
         """Announce that the next call ends the hold: a renewal refused after it is no loss."""
         self._settling = True
-
-    def stop(self) -> None:
-        """Ask the holder to park soon."""
-        self._stopping.set()
 
     def lose(self) -> None:
         """Mark it lost, for good."""

@@ -1,0 +1,5 @@
+"""`python -m persistence.cli`: the command `sqlatch`."""
+
+from persistence.cli import main
+
+main()

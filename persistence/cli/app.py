@@ -1,0 +1,43 @@
+"""The commands, listed once."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import typer
+
+from persistence.cli import acting, drawing, launching, laying_out, looking, working
+from persistence.cli.exits import guarded
+
+app = typer.Typer(
+    name="sqlatch",
+    help="Durable, leased launches in one SQLite file or on PostgreSQL.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+COMMANDS = (
+    ("init", laying_out.init),
+    ("run", launching.run),
+    ("launch", launching.launch),
+    ("work", working.work),
+    ("list", looking.list_runs),
+    ("show", looking.show),
+    ("history", looking.history),
+    ("cancel", acting.cancel),
+    ("wake", acting.wake),
+    ("requeue", acting.requeue),
+    ("reject", acting.reject),
+    ("pause", acting.pause),
+    ("resume", acting.resume),
+    ("diagram", drawing.diagram),
+)
+for name, function in COMMANDS:
+    app.command(name)(function)
+
+
+def run_app() -> NoReturn:
+    """Run the command named on the command line, and exit."""
+    guarded(app)
