@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -17,6 +16,8 @@ from statemachine.solve import Solver, Variable, variables_of
 from statemachine.vocabulary import Column, Condition, Param, terms_in, terms_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from statemachine.machine import Machine, Transition
 
 
@@ -158,8 +159,10 @@ class Completion:
         conditions = [invariant.condition for invariant in machine.invariants]
         self._machine = machine
         self._solver = Solver(conditions, NOW_MS)
-        self._bare = {Column(n): _plainest(machine, n, conditions) for n in machine.fields}
-        self._filled = {v: tuple(reversed(values)) for v, values in self._bare.items()}
+        self.free: dict[Variable, tuple[Plain, ...]] = {
+            Column(n): _plainest(machine, n, conditions) for n in machine.fields
+        }
+        self._filled = {v: tuple(reversed(values)) for v, values in self.free.items()}
         self._found: dict[tuple[object, ...], dict[Variable, Plain] | None] = {}
 
     def row(self, fixed: Row, *, filled: bool = False) -> dict[str, Plain] | None:
@@ -170,7 +173,7 @@ class Completion:
 
             filled: Prefer a value to NULL, and one other than the default.
         """
-        free = self._filled if filled else self._bare
+        free = self._filled if filled else self.free
         domains: dict[Variable, tuple[Plain, ...]] = {
             v: (fixed[v.name],) if v.name in fixed else free[v] for v in free
         }

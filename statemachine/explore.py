@@ -1,0 +1,308 @@
+"""Exhaustive breadth-first search of a machine: every row that calls and time can make of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+
+from statemachine.calls import Call, Caller
+from statemachine.examples import NOW_MS
+from statemachine.interpret import Meaning, meaning
+from statemachine.lease_laws import broken_law
+from statemachine.lens import Lens, Seen
+from statemachine.outcome import Moved
+from statemachine.path import Discovery, Path, broken
+from statemachine.population import Population, populate
+from statemachine.simulate import create, decide
+from statemachine.solve import variables_of
+from statemachine.vocabulary import Condition, terms_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from statemachine.kinds import Plain, Row
+    from statemachine.machine import Invariant, Machine, Transition
+
+TICK = "tick"
+
+
+@frozen
+class Edge:
+    """One way from a state to another.
+
+    Attributes:
+        name: The transition; `tick` for the passing of time.
+
+        dest: Number of the state that it reaches.
+    """
+
+    name: str
+    dest: int
+
+
+@frozen(kw_only=True)
+class Exploration:
+    """What the search found.
+
+    Attributes:
+        machine: The declaration.
+
+        states: How many different rows were reached, as far as the rules can tell them apart.
+
+        edges: How many different ways lead from one to another, ticks of the clock included.
+
+        fired: The creations and transitions that happened.
+
+        unfired: Those that never did: a dead edge.
+
+        dead_ends: Paths to rows from which no call and no time leads to a final state.
+
+        discoveries: What does not hold, each with a shortest path; one per property.
+
+        populations: What two rows together say of each uniqueness rule.
+    """
+
+    machine: Machine = field(repr=False)
+    states: int
+    edges: int
+    fired: tuple[str, ...]
+    unfired: tuple[str, ...]
+    dead_ends: tuple[Path, ...]
+    discoveries: tuple[Discovery, ...]
+    populations: tuple[Population, ...]
+    graph: Graph = field(repr=False)
+
+    def __bool__(self) -> bool:
+        return not (self.unfired or self.dead_ends or self.discoveries or self.clashes)
+
+    @property
+    def clashes(self) -> tuple[str, ...]:
+        """How two rows came to hold one place of a uniqueness rule."""
+        return tuple(
+            f'{p.clash}: "{p.rule}" fails' for p in self.populations if p.clash is not None
+        )
+
+
+class Graph:
+    """The rows that were reached, and the ways between them.
+
+    Attributes:
+        rows: What is seen of each row, in the order of discovery.
+
+        ways: The ways out of each.
+    """
+
+    def __init__(self, machine: Machine, lens: Lens) -> None:
+        self.machine = machine
+        self.lens = lens
+        self.rows: list[Seen] = []
+        self.ways: list[dict[Edge, None]] = []
+        self._index: dict[Seen, int] = {}
+        self._origin: list[tuple[int | None, Call | None]] = []
+
+    def find(self, row: Row) -> tuple[Seen, int | None]:
+        """Return what is seen of a row, and its number if it was reached before."""
+        seen = self.lens.see(row)
+        return seen, self._index.get(seen)
+
+    def add(self, seen: Seen, origin: int | None, call: Call | None) -> int:
+        """Add a row that was reached by a call (None: by a tick) and return its number."""
+        self._index[seen] = len(self.rows)
+        self.rows.append(seen)
+        self.ways.append({})
+        self._origin.append((origin, call))
+        return len(self.rows) - 1
+
+    def path(self, number: int | None, *last: Call) -> Path:
+        """Return a shortest path to a row, and on by further calls."""
+        calls: list[Call | None] = list(reversed(last))
+        while number is not None:
+            number, call = self._origin[number]
+            calls.append(call)
+        return Path(self.machine, tuple(reversed(calls)))
+
+    def state(self, number: int) -> Plain:
+        """Return the state of a row."""
+        return self.lens.show(self.rows[number])[self.machine.state.name]
+
+    def leading_to(self, goals: list[int], names: tuple[str, ...] | None) -> set[int]:
+        """Return the rows from which ways of these names (None: any) and ticks reach a goal."""
+        back: list[list[int]] = [[] for _ in self.rows]
+        for number, ways in enumerate(self.ways):
+            for way in ways:
+                if names is None or way.name == TICK or way.name in names:
+                    back[way.dest].append(number)
+        reached, queue = set(goals), list(goals)
+        for number in queue:
+            for before in back[number]:
+                if before not in reached:
+                    reached.add(before)
+                    queue.append(before)
+        return reached
+
+
+def explore(
+    machine: Machine,
+    *,
+    always: tuple[Invariant, ...] = (),
+    watching: tuple[Condition, ...] = (),
+) -> Exploration:
+    """Search breadth-first from the creations, with two runners and a clock that ticks.
+
+    Args:
+        machine: The declaration.
+
+        always: Properties to check in every state, beside the machine's invariants.
+
+        watching: Further conditions whose truth must stay visible in the states.
+    """
+    return _Search(machine, always, watching).exploration()
+
+
+def liveness(
+    machine: Machine,
+    *,
+    helpers: tuple[str, ...],
+    unless: Condition | None = None,
+    exploration: Exploration | None = None,
+) -> tuple[Discovery, ...]:
+    """Return where a row is stuck for ever, though helpers do all they can and time passes.
+
+    Args:
+        machine: The declaration.
+
+        helpers: The transitions that helpers make; with ticks of the clock, these alone must lead
+            from every reachable row to a final state.
+
+        unless: Rows of which this is true are excused.
+
+        exploration: That of the machine, when it is at hand; it must have watched `unless`.
+
+    Returns:
+        One discovery for each state in which rows are stuck, the nearest of them.
+
+    Raises:
+        UnknownTransition: A helper's transition is not declared.
+    """
+    for name in helpers:
+        machine.transition(name)
+    watching = () if unless is None else (unless,)
+    graph = (exploration or explore(machine, watching=watching)).graph
+    excused = None if unless is None else meaning(unless)
+    finals = [n for n in range(len(graph.rows)) if graph.state(n) in machine.final]
+    live = graph.leading_to(finals, helpers)
+    stuck: dict[Plain, Discovery] = {}
+    for number, seen in enumerate(graph.rows):
+        if number in live or graph.state(number) in stuck:
+            continue
+        if excused is not None and excused(graph.lens.show(seen), {}, NOW_MS) is True:
+            continue
+        name = f"{', '.join(helpers)} lead to a final state"
+        stuck[graph.state(number)] = Discovery(name, graph.path(number))
+    return tuple(stuck.values())
+
+
+class _Search:
+    def __init__(
+        self, machine: Machine, always: tuple[Invariant, ...], watching: tuple[Condition, ...]
+    ) -> None:
+        self._machine = machine
+        self._lens = Lens(machine, [*(rule.condition for rule in always), *watching])
+        self._graph = Graph(machine, self._lens)
+        self._always = tuple((rule.name, meaning(rule.condition)) for rule in always)
+        self._rules: tuple[tuple[str, Meaning], ...] = self._always + tuple(
+            (rule.name, meaning(rule.condition))
+            for rule in machine.invariants
+            if not self._lens.settled.issuperset(variables_of(terms_in(rule.condition)))
+        )
+        caller = Caller(machine, self._lens)
+        self._births = [call for c in machine.creations for call in caller.calls(c, ())]
+        self._calls = {
+            t.name: caller.calls(t, [guard.condition for guard in t.when])
+            for t in machine.transitions
+        }
+        self._fired: set[str] = set()
+        self._found: dict[str, Discovery] = {}
+
+    def exploration(self) -> Exploration:
+        self._begin()
+        number = 0
+        while number < len(self._graph.rows):
+            self._expand(number)
+            number += 1
+        machine, graph = self._machine, self._graph
+        declared = [creation.name for creation in machine.creations]
+        declared += [transition.name for transition in machine.transitions]
+        return Exploration(
+            machine=machine,
+            states=len(graph.rows),
+            edges=sum(len(ways) for ways in graph.ways),
+            fired=tuple(name for name in declared if name in self._fired),
+            unfired=tuple(name for name in declared if name not in self._fired),
+            dead_ends=tuple(self._dead_ends()),
+            discoveries=tuple(self._found.values()),
+            populations=tuple(populate(machine, rule) for rule in machine.uniqueness),
+            graph=graph,
+        )
+
+    def _begin(self) -> None:
+        """Make every first row that the invariants admit; the database refuses the others."""
+        for call in self._births:
+            row = create(self._machine, call.name, call.params({}, NOW_MS), NOW_MS).row
+            if broken(self._machine, row):
+                continue
+            self._fired.add(call.name)
+            failed = _first_untrue(self._always, row)
+            if failed is not None:
+                self._found.setdefault(failed, Discovery(failed, self._graph.path(None, call)))
+                continue
+            seen, known = self._graph.find(row)
+            if known is None:
+                self._graph.add(seen, None, call)
+
+    def _expand(self, number: int) -> None:
+        row = self._lens.show(self._graph.rows[number])
+        state = row[self._machine.state.name]
+        for transition in self._machine.transitions:
+            if state in transition.source:
+                for call in self._calls[transition.name]:
+                    self._try(number, row, transition, call)
+        self._reach(number, self._lens.later(row), None)
+
+    def _try(self, number: int, row: Row, transition: Transition, call: Call) -> None:
+        params = call.params(row, NOW_MS)
+        moved = decide(self._machine, row, transition.name, params, NOW_MS)
+        if not isinstance(moved, Moved):
+            return
+        self._fired.add(transition.name)
+        law = broken_law(self._machine, transition, row, moved.row, NOW_MS)
+        if law is not None:
+            self._found.setdefault(law, Discovery(law, self._graph.path(number, call)))
+        self._reach(number, moved.row, call)
+
+    def _reach(self, number: int, row: Row, call: Call | None) -> None:
+        seen, known = self._graph.find(row)
+        if known is None:
+            failed = _first_untrue(self._rules, row)
+            if failed is not None and call is not None:
+                self._found.setdefault(failed, Discovery(failed, self._graph.path(number, call)))
+                return
+            known = self._graph.add(seen, number, call)
+        if known != number:
+            self._graph.ways[number][Edge(TICK if call is None else call.name, known)] = None
+
+    def _dead_ends(self) -> Iterator[Path]:
+        graph, final = self._graph, self._machine.final
+        if not final:
+            return
+        finals = [n for n in range(len(graph.rows)) if graph.state(n) in final]
+        live = graph.leading_to(finals, None)
+        yield from (graph.path(n) for n in range(len(graph.rows)) if n not in live)
+
+
+def _first_untrue(rules: tuple[tuple[str, Meaning], ...], row: Row) -> str | None:
+    for name, truth in rules:
+        if truth(row, {}, NOW_MS) is not True:
+            return name
+    return None
