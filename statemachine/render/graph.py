@@ -98,15 +98,13 @@ def graph_of(machine: Machine, counts: Mapping[str, int] | None = None) -> Diagr
         for state, identifier in zip(machine.states, names, strict=True)
     }
     born = [Edge(None, nodes[made.dest], printable(made.name)) for made in machine.creations]
-    created = {made.dest for made in machine.creations}
-    unborn = [Edge(None, nodes[state], "") for state in machine.initial if state not in created]
     moves = [
         Edge(nodes[source], nodes[transition.reaches(source)], _label(transition))
         for transition in machine.transitions
         for source in transition.source
         if transition.reaches(source) != source
     ]
-    return DiagramGraph(printable(machine.name), tuple(nodes.values()), (*born, *unborn, *moves))
+    return DiagramGraph(printable(machine.name), tuple(nodes.values()), (*born, *moves))
 
 
 def _label(transition: Transition) -> str:

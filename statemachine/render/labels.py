@@ -86,7 +86,7 @@ def condition_label(condition: Condition) -> str:
         case Or(conditions=conditions):
             return " or ".join(map(_inner, conditions)) or "false"
         case Not(condition=inner):
-            return f"not {_inner(inner)}"
+            return f"not ({condition_label(inner)})"
     assert_never(condition)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from statemachine.render.graph import HEAT, DiagramGraph, Edge, StateNode, heat, rows_label
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PLAIN = frozenset(" _,.()[]+=/-\u21bb")
+# Mermaid's lexer finds these anywhere in a line, within quotes too.
+_WORDS = re.compile(r"-(?=-)|\[(?=\[)|\](?=\])|direction(?=\s)", re.IGNORECASE)
 _BLANK = "#32;"  # a label without any text shows the identifier
 
 
@@ -50,8 +53,11 @@ def _colours(graph: DiagramGraph) -> Iterator[str]:
 
 def escaped(text: str) -> str:
     """Return text in which everything that Mermaid could read as syntax is an entity code."""
-    # `--` begins an arrow wherever it stands.
-    return "".join(map(_escaped, text)).replace("--", "#45;#45;")
+    return _WORDS.sub(_coded, "".join(map(_escaped, text)))
+
+
+def _coded(found: re.Match[str]) -> str:
+    return f"#{ord(found[0][0])};{found[0][1:]}"
 
 
 def _escaped(character: str) -> str:
