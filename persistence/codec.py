@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 _AS_STORED = (Text, Prose, Token)
 
 
-def _is_column(hint: Any) -> bool:  # noqa: ANN401 - any annotation
+def _is_column(hint: Any) -> bool:
     kind, nullable = kind_of(hint)
     return kind is not None and not nullable
 
 
-def _structure(hint: Any) -> Callable[[Any, Any], Any]:  # noqa: ANN401 - any annotation
+def _structure(hint: Any) -> Callable[[Any, Any], Any]:
     kind, _ = kind_of(hint)
     assert kind is not None
     if isinstance(kind, _AS_STORED):
@@ -47,12 +47,12 @@ _JSON.register_unstructure_hook(enum.Enum, stored)
 _JSON.register_unstructure_hook(bytes, lambda _: None)
 
 
-def record_of(machine: Machine, row: Row) -> Any:  # noqa: ANN401 - the machine's record class
-    """Return a plain row as the machine's record; engine columns that it does not declare are left out."""
+def record_of(machine: Machine, row: Row) -> Any:
+    """Return a row as the machine's record, without the engine columns it does not declare."""
     return _ROWS.structure(row, machine.record)
 
 
-def json_of(record: object, *, private: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 - JSON
-    """Return a record as JSON: instants as ISO 8601 in UTC, enum members as stored, private fields left out."""
+def json_of(record: object, *, private: tuple[str, ...] = ()) -> Any:
+    """Return a record as JSON, without its private fields; instants as ISO 8601 in UTC."""
     document = _JSON.unstructure(record)
     return {name: value for name, value in document.items() if name not in private}

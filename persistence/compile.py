@@ -13,14 +13,13 @@ from persistence.dialect import Dialect, Key, Placeholder, Whole, column_type, t
 from persistence.expressions import Scope, all_of, assigned, condition
 from persistence.rules import columns_in, index_name
 from persistence.schema import table_of
-from statemachine.machine import Machine
 from statemachine.vocabulary import OneOf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from statemachine.kinds import Row
-    from statemachine.machine import Arm, Creation, Selection, Transition
+    from statemachine.machine import Arm, Creation, Machine, Selection, Transition
     from statemachine.vocabulary import Assignment
 
 NOW_BIND = "sys_now"
@@ -82,7 +81,7 @@ class Program:
         """Return an answered row, by column."""
         return dict(zip(self.names, answered, strict=False))
 
-    def record(self, row: Row) -> Any:  # noqa: ANN401 - the machine's record class
+    def record(self, row: Row) -> Any:
         """Return a row as the machine's record."""
         return record_of(self.machine, row)
 
@@ -137,7 +136,7 @@ class Program:
         table, key = self.table, self.table.c[self.machine.key.name]
         now: sa.ColumnElement[Any] = Placeholder(NOW_BIND, Whole())
         if self.server_clock:
-            # Read after the row's lock is held, or a claim that waited would store an expired lease.
+            # Read once the row's lock is held, or a claim that waited would store an expired lease.
             locked = (
                 sa.select(key).where(key == _KEY).with_for_update().cte("locked")
             ).prefix_with("MATERIALIZED")

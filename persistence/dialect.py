@@ -46,12 +46,12 @@ class TextList(sa.types.UserDefinedType[Any]):
 
 @compiles(Flag, "sqlite")
 @compiles(Whole, "sqlite")
-def _sqlite_integer(_type: Flag | Whole, _compiler: TypeCompiler, **_: Any) -> str:  # noqa: ANN401
+def _sqlite_integer(_type: Flag | Whole, _compiler: TypeCompiler, **_: Any) -> str:
     return "INTEGER"
 
 
 @compiles(Key, "postgresql")
-def _postgresql_key(_type: Key, _compiler: TypeCompiler, **_: Any) -> str:  # noqa: ANN401
+def _postgresql_key(_type: Key, _compiler: TypeCompiler, **_: Any) -> str:
     return 'TEXT COLLATE "C"'
 
 
@@ -78,12 +78,12 @@ class Placeholder(sa.ColumnElement[Any]):
 
 
 @compiles(Placeholder)
-def _placeholder(element: Placeholder, _compiler: SQLCompiler, **_: Any) -> str:  # noqa: ANN401
+def _placeholder(element: Placeholder, _compiler: SQLCompiler, **_: Any) -> str:
     return f":{element.name}"
 
 
 @compiles(Placeholder, "postgresql")
-def _typed(element: Placeholder, _compiler: SQLCompiler, **_: Any) -> str:  # noqa: ANN401
+def _typed(element: Placeholder, _compiler: SQLCompiler, **_: Any) -> str:
     match element.type:
         case Flag():
             cast = "boolean"
@@ -97,45 +97,37 @@ def _typed(element: Placeholder, _compiler: SQLCompiler, **_: Any) -> str:  # no
 
 
 class Dialect(Protocol):
-    """One database's side of the compiler; each backend states only what differs.
-
-    Attributes:
-        name: `sqlite` or `postgresql`.
-
-        statements: The toolkit's dialect that prints statements with parameters.
-
-        ddl: The one that prints statements without any: there a percent sign stands for itself.
-
-        row_locks: Whether single rows can be locked, and locked ones passed over.
-
-        feed_order: The history's columns in commit order.
-
-        native_booleans: Whether a boolean column can hold nothing else.
-
-        server_clock: Whether `NOW` is the server's clock when the store was given none.
-    """
+    """One database's side of the compiler; each backend states only what differs."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Its name."""
 
     @property
-    def statements(self) -> sa.Dialect: ...
+    def statements(self) -> sa.Dialect:
+        """Prints statements with parameters."""
 
     @property
-    def ddl(self) -> sa.Dialect: ...
+    def ddl(self) -> sa.Dialect:
+        """Prints statements without parameters: there a percent sign stands for itself."""
 
     @property
-    def row_locks(self) -> bool: ...
+    def row_locks(self) -> bool:
+        """Whether single rows can be locked, and locked ones passed over."""
 
     @property
-    def server_clock(self) -> bool: ...
+    def server_clock(self) -> bool:
+        """Whether `NOW` is the server's clock when the store was given none."""
 
     @property
-    def native_booleans(self) -> bool: ...
+    def native_booleans(self) -> bool:
+        """Whether a boolean column can hold nothing else."""
 
     @property
-    def feed_order(self) -> tuple[str, ...]: ...
+    def feed_order(self) -> tuple[str, ...]:
+        """The history's columns in commit order."""
 
+    def __hash__(self) -> int: ...
 
     def same(
         self, left: sa.ColumnElement[Any], right: sa.ColumnElement[Any]

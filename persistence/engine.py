@@ -5,15 +5,12 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from attrs import define, field
 
 from persistence import layout
-from persistence.clock import Clock
 from persistence.compile import Program
 from persistence.operation import Answer, Caller, Operation, Query
 from statemachine.errors import InvalidArgument, SqlatchError
@@ -21,6 +18,10 @@ from statemachine.kinds import Duration, Text, admit
 from statemachine.outcome import Actor
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import timedelta
+
+    from persistence.clock import Clock
     from persistence.dialect import Dialect
     from statemachine.machine import Machine
 

@@ -65,7 +65,8 @@ def apply(
             if answer.rows:
                 row = program.row(answer.rows[0])
                 if takes and _expired(program, row, answer):
-                    continue  # it waited for longer than its lease: nobody else has it, take it anew
+                    # It waited for longer than its lease: nobody else has it, so take it anew.
+                    continue
                 return row
             outcome = yield from explain(program, name, key, params, caller)
         if outcome is not None:
@@ -81,7 +82,7 @@ def _expired(program: Program, row: Row, answer: Answer) -> bool:
     return int(row[lease.expires_at.name] or 0) <= int(answer.rows[0][-1])
 
 
-def _clashed(
+def _clashed(  # noqa: PLR0917 - a call's own parts
     program: Program, name: str, key: str, params: Row, caller: Caller, clash: Clash
 ) -> Operation[Row | Refused | None]:
     if clash.name == REPEATED:

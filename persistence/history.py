@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from persistence.compile import Statement
+from persistence.dialect import Key, Placeholder, Whole, text_of
 from persistence.operation import Query
 from persistence.reading import FEED_COLUMNS, LIMIT_BIND, SEQ_BIND, TX_BIND, feed
-from persistence.dialect import Key, Placeholder, Whole, text_of
 from persistence.schema import HISTORY
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import Integer, admit
@@ -122,9 +122,7 @@ def events_after(
 def _place(cursor: str | None) -> tuple[int, int]:
     if cursor is None:
         return 0, 0
-    match = (
-        re.fullmatch(r"([0-9]{1,19})\.([0-9]{1,19})", cursor) if isinstance(cursor, str) else None
-    )
+    match = re.fullmatch(r"([0-9]{1,19})\.([0-9]{1,19})", str(cursor))
     if match is None:
         raise InvalidArgument("cursor", "a cursor that events_after answered")
     tx, seq = int(match[1]), int(match[2])

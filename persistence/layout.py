@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import sqlalchemy as sa
 
 from persistence.compile import Statement
-from persistence.dialect import Dialect, Key, Placeholder, Whole, text_of
+from persistence.dialect import Dialect, Placeholder, text_of
 from persistence.schema import LAYOUT, machine_ddl, shared_ddl
 from statemachine.errors import SchemaMismatch
 

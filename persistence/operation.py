@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from persistence.compile import Statement
 from statemachine.errors import SqlatchError
 from statemachine.outcome import NOBODY, Actor
+
+if TYPE_CHECKING:
+    from persistence.compile import Statement
 
 _T = TypeVar("_T")
 

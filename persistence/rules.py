@@ -14,7 +14,7 @@ from attrs import frozen
 from persistence.dialect import column_type, text_of
 from persistence.expressions import Scope, condition, constant
 from statemachine.fields import ENGINE_FIELDS
-from statemachine.kinds import Boolean, Integer, Instant, Json
+from statemachine.kinds import Boolean, Instant, Integer, Json
 from statemachine.vocabulary import Clear, Column, Put, terms_in
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class _Writer:
                 continue
             groups.setdefault(self._writers(name), []).append(name)
         return [
-            self._group(number, writers, quiet, tuple(names))
+            self._group(number, writers, tuple(names), quiet=quiet)
             for number, ((writers, quiet), names) in enumerate(groups.items())
         ]
 
@@ -192,7 +192,7 @@ class _Writer:
         return names, any(t.quiet for t in loud)
 
     def _group(
-        self, number: int, writers: tuple[str, ...], quiet: bool, names: tuple[str, ...]
+        self, number: int, writers: tuple[str, ...], names: tuple[str, ...], *, quiet: bool
     ) -> Rule:
         kept = sa.and_(*(self._same(name) for name in names))
         ways = [kept]
@@ -307,6 +307,7 @@ class _Writer:
     def _member(self, name: str, *, changed: bool) -> str:
         column = self.new(name)
         field = self.machine.fields[name]
+        value: sa.ColumnElement[Any]
         match field.kind:
             case Boolean():
                 value = sa.case((column, sa.literal("true")), else_=sa.literal("false"))

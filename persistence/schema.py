@@ -1,4 +1,4 @@
-"""A machine as a table: columns, CHECKs, partial indexes; and the tables that all machines share."""
+"""A machine as a table: columns, CHECKs, partial indexes; and the tables that all share."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from persistence.dialect import Flag, Key, Whole, column_type, text_of
+from persistence.dialect import Key, Whole, column_type, text_of
 from persistence.expressions import Scope, all_of, condition
 from persistence.rules import guardrails, index_name
 from statemachine.kinds import Boolean, Choice, Instant
 
 if TYPE_CHECKING:
     from persistence.dialect import Dialect
-    from statemachine.machine import Arm, Machine, Selection
+    from statemachine.machine import Arm, Machine
 
 SHARED = sa.MetaData()
 
@@ -77,7 +77,7 @@ def table_of(machine: Machine) -> sa.Table:
     return sa.Table(machine.table, sa.MetaData(), *columns, sqlite_strict=True)
 
 
-def arm_index(machine: Machine, arm: Arm) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+def _arm_index(arm: Arm) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """Return what identifies the index of an arm: its columns and its predicate."""
     by = [term.name for equal in arm.by for term in (equal.left,) if hasattr(term, "name")]
     return (*by, *(column.name for column in arm.order)), arm.fixed
@@ -85,7 +85,7 @@ def arm_index(machine: Machine, arm: Arm) -> tuple[tuple[str, ...], tuple[Any, .
 
 def _arm_indexes(machine: Machine) -> tuple[tuple[tuple[str, ...], tuple[Any, ...]], ...]:
     arms = [arm for selection in machine.selections for arm in selection.arms]
-    return tuple(dict.fromkeys(arm_index(machine, arm) for arm in arms))
+    return tuple(dict.fromkeys(_arm_index(arm) for arm in arms))
 
 
 def machine_ddl(machine: Machine, dialect: Dialect) -> tuple[str, ...]:
@@ -99,7 +99,8 @@ def machine_ddl(machine: Machine, dialect: Dialect) -> tuple[str, ...]:
             index_name(machine, rule.name),
             *(table.c[column.name] for column in rule.columns),
             unique=True,
-            **_where(condition(rule.where, scope)),
+            sqlite_where=condition(rule.where, scope),
+            postgresql_where=condition(rule.where, scope),
         )
         for rule in machine.uniqueness
     ]
@@ -108,12 +109,13 @@ def machine_ddl(machine: Machine, dialect: Dialect) -> tuple[str, ...]:
             sa.Index(
                 f"{machine.table}_next_{number}",
                 *(table.c[name] for name in columns),
-                **_where(sa.and_(*all_of(fixed, scope))),
+                sqlite_where=sa.and_(*all_of(fixed, scope)),
+                postgresql_where=sa.and_(*all_of(fixed, scope)),
             )
         )
     if machine.listed_by:
-        columns = [table.c[column.name] for column in machine.listed_by]
-        indexes.append(sa.Index(f"{machine.table}_listed", *columns))
+        order = [table.c[column.name] for column in machine.listed_by]
+        indexes.append(sa.Index(f"{machine.table}_listed", *order))
     return (
         text_of(CreateTable(table), dialect.ddl).strip(),
         *(text_of(CreateIndex(index), dialect.ddl) for index in indexes),
@@ -133,10 +135,6 @@ def shared_ddl(dialect: Dialect) -> tuple[str, ...]:
         ),
         *dialect.layout_ddl(),
     )
-
-
-def _where(predicate: sa.ColumnElement[bool]) -> dict[str, sa.ColumnElement[bool]]:
-    return {"sqlite_where": predicate, "postgresql_where": predicate}
 
 
 def _checks(machine: Machine, scope: Scope) -> list[tuple[str, sa.ColumnElement[bool]]]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 from attrs import define, frozen
@@ -20,6 +18,9 @@ from statemachine.errors import InvalidArgument
 from statemachine.machines import ALL, RUN_LAUNCH
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
     from statemachine.outcome import Actor, Event, HostEvent
 
 BUSY_TIMEOUT = timedelta(seconds=5)
@@ -156,7 +157,7 @@ def open_store(
     """
     if durability not in ("normal", "full"):
         raise InvalidArgument("durability", "normal or full")
-    if not isinstance(url, str) or not url:
+    if not url:
         raise InvalidArgument("url", "a path or a URL")
     wait = seconds_of(busy_timeout, "busy_timeout")
     backend = _backend(

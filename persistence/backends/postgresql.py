@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from attrs import define, field
@@ -17,6 +16,9 @@ from persistence.backends.postgresql_dialect import POSTGRESQL, PostgresqlDialec
 from persistence.backends.postgresql_errors import is_transient, translated
 from persistence.compile import NOW_BIND
 from statemachine.errors import CommitUnknown, SqlatchError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _RETRIES = 5
 _SAVEPOINT = "sqlatch_call"

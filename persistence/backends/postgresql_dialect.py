@@ -8,7 +8,6 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import psycopg
 
-
 from persistence.dialect import Placeholder, TextList
 from persistence.schema import HISTORY
 
@@ -22,8 +21,8 @@ class PostgresqlDialect:
     """How PostgreSQL says it."""
 
     name = "postgresql"
-    statements: sa.Dialect = psycopg.dialect()
-    ddl: sa.Dialect = postgresql.base.PGDialect(paramstyle="named")
+    statements: sa.Dialect = psycopg.dialect()  # type: ignore[no-untyped-call]  # untyped there
+    ddl: sa.Dialect = postgresql.base.PGDialect(paramstyle="named")  # type: ignore[no-untyped-call]  # same
     row_locks = True
     server_clock = True
     native_booleans = True

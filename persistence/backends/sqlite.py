@@ -6,10 +6,9 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from attrs import define, field
@@ -18,6 +17,9 @@ from persistence.backends.sqlite_dialect import SQLITE, SqliteDialect
 from persistence.backends.sqlite_errors import is_busy, translated
 from persistence.compile import NOW_BIND
 from statemachine.errors import SqlatchError, StoreBusy, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _T = TypeVar("_T")
 _RETRY_SECONDS = 0.001
@@ -203,7 +205,7 @@ class Session:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Take the write lock first, so that what is read is what is written upon; nested: a savepoint."""
+        """Take the write lock first: what is read is what is written upon; nested: a savepoint."""
         name = f"sqlatch_{self.depth}"
         outer = self.depth == 0
         self._guarded(

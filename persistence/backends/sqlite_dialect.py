@@ -9,13 +9,12 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from persistence.dialect import Placeholder
-from persistence.rules import Rule
 from persistence.schema import HISTORY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from persistence.rules import Guardrails, Slot
+    from persistence.rules import Guardrails, Rule, Slot
 
 
 class SqliteDialect:
@@ -72,13 +71,19 @@ class SqliteDialect:
         ]
         insert = rails.insert
         return (
-            f"CREATE TRIGGER {table}_{insert.name} BEFORE INSERT ON {table} BEGIN"
-            f" SELECT CASE WHEN {insert.broken}"
-            f" THEN RAISE(ABORT, 'sqlatch:illegal:{insert.message}') END;"
-            f" {exists} {' '.join(slots)} END",
-            f"CREATE TRIGGER {table}_rowid BEFORE UPDATE ON {table}"
-            " WHEN NEW.rowid <> OLD.rowid BEGIN"
-            f" SELECT RAISE(ABORT, 'sqlatch:illegal:{key}: immutable'); END",
+            _trigger(
+                f"{table}_{insert.name}",
+                f"BEFORE INSERT ON {table}",
+                f"SELECT CASE WHEN {insert.broken}"
+                f" THEN RAISE(ABORT, 'sqlatch:illegal:{insert.message}') END;"
+                f" {exists} {' '.join(slots)}",
+            ),
+            _refusing(
+                f"{table}_rowid",
+                f"BEFORE UPDATE ON {table}",
+                "NEW.rowid <> OLD.rowid",
+                f"illegal:{key}: immutable",
+            ),
             *(self._update(table, rule) for rule in rails.update),
             *(self._slot(table, slot) for slot in rails.slots),
             self._delete(table, rails.machine.name),
@@ -88,53 +93,46 @@ class SqliteDialect:
         )
 
     def _update(self, table: str, rule: Rule) -> str:
-        return (
-            f"CREATE TRIGGER {table}_{rule.name} BEFORE UPDATE OF {', '.join(rule.columns)}"
-            f" ON {table} WHEN {rule.broken} BEGIN"
-            f" SELECT RAISE(ABORT, 'sqlatch:illegal:{rule.message}'); END"
-        )
+        event = f"BEFORE UPDATE OF {', '.join(rule.columns)} ON {table}"
+        return _refusing(f"{table}_{rule.name}", event, rule.broken, f"illegal:{rule.message}")
 
     def _slot(self, table: str, slot: Slot) -> str:
         """The unique index alone would let OR REPLACE delete the row in the way."""
-        return (
-            f"CREATE TRIGGER {slot.name}_slot BEFORE UPDATE OF {', '.join(slot.columns)}"
-            f" ON {table} WHEN {slot.entered} AND {slot.taken} BEGIN"
-            f" SELECT RAISE(ABORT, 'sqlatch:unique:{slot.name}'); END"
-        )
+        event = f"BEFORE UPDATE OF {', '.join(slot.columns)} ON {table}"
+        when = f"{slot.entered} AND {slot.taken}"
+        return _refusing(f"{slot.name}_slot", event, when, f"unique:{slot.name}")
 
     def _delete(self, table: str, machine: str) -> str:
-        return (
-            f"CREATE TRIGGER {table}_kept BEFORE DELETE ON {table}"
-            f" WHEN NOT EXISTS (SELECT 1 FROM sqlatch_permit WHERE machine = '{machine}') BEGIN"
-            " SELECT RAISE(ABORT, 'sqlatch:illegal:rows are deleted by retention only'); END"
-        )
+        when = f"NOT EXISTS (SELECT 1 FROM sqlatch_permit WHERE machine = '{machine}')"
+        message = "illegal:rows are deleted by retention only"
+        return _refusing(f"{table}_kept", f"BEFORE DELETE ON {table}", when, message)
 
     def _append(self, table: str, event: str, rails: Guardrails, source: str, changes: str) -> str:
-        columns = ", ".join(
-            sa.column(name).compile(dialect=self.ddl).string for name, _ in rails.history
-        )
+        quote = self.ddl.identifier_preparer.quote
+        columns = ", ".join(quote(name) for name, _ in rails.history)
         values = ", ".join(value for _, value in rails.history)
         name = event.partition(" ")[0].lower()
         when = " WHEN NEW.revision <> OLD.revision" if name == "update" else ""
-        return (
-            f"CREATE TRIGGER {table}_history_{name} AFTER {event} ON {table}{when} BEGIN"
-            f" INSERT INTO {HISTORY.name} ({columns}, source, changes)"
-            f" VALUES ({values}, {source}, {changes}); END"
+        return _trigger(
+            f"{table}_history_{name}",
+            f"AFTER {event} ON {table}{when}",
+            f"INSERT INTO {HISTORY.name} ({columns}, source, changes)"
+            f" VALUES ({values}, {source}, {changes});",
         )
 
     def _genuine(self, rails: Guardrails) -> str:
         """SQLite has no trigger depth: a history row must match its row's present revision."""
         machine = rails.machine
-        return (
-            f"CREATE TRIGGER {machine.table}_history_genuine BEFORE INSERT ON {HISTORY.name}"
-            f" WHEN NEW.machine = '{machine.name}' AND NOT EXISTS (SELECT 1 FROM {machine.table} r"
+        when = (
+            f"NEW.machine = '{machine.name}' AND NOT EXISTS (SELECT 1 FROM {machine.table} r"
             f' WHERE r.{machine.key.name} = NEW."key" AND r.revision = NEW.revision'
             " AND (NEW.event IS NOT NULL AND NEW.transition IS NULL"
             " OR NEW.event IS NULL AND r.last_transition = NEW.transition"
             f" AND r.last_call = NEW.call AND r.{machine.state.name} = NEW.dest"
-            " AND r.updated_at = NEW.at)) BEGIN"
-            " SELECT RAISE(ABORT, 'sqlatch:illegal:no such step was made'); END"
+            " AND r.updated_at = NEW.at))"
         )
+        name, event = f"{machine.table}_history_genuine", f"BEFORE INSERT ON {HISTORY.name}"
+        return _refusing(name, event, when, "illegal:no such step was made")
 
     def settled(self, tx: sa.ColumnElement[int]) -> sa.ColumnElement[bool] | None:
         """One writer at a time: the sequence is the commit order."""
@@ -155,21 +153,28 @@ class SqliteDialect:
 
     def layout_ddl(self) -> tuple[str, ...]:
         """Return the history's own guards."""
-        name = HISTORY.name
-        keyed = 'machine = NEW.machine AND call = NEW.call AND "key" = NEW."key"'
-        return (
-            f"CREATE TRIGGER {name}_once BEFORE INSERT ON {name}"
-            f" WHEN EXISTS (SELECT 1 FROM {name} WHERE {keyed})"
-            " BEGIN SELECT RAISE(ABORT, 'sqlatch:call:repeated'); END",
-            f"CREATE TRIGGER {name}_appended BEFORE INSERT ON {name}"
-            f" WHEN EXISTS (SELECT 1 FROM {name} WHERE seq = NEW.seq)"
-            " BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:history is append-only'); END",
-            f"CREATE TRIGGER {name}_fixed BEFORE UPDATE ON {name}"
-            " BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:history is append-only'); END",
-            f"CREATE TRIGGER {name}_kept BEFORE DELETE ON {name}"
-            " WHEN NOT EXISTS (SELECT 1 FROM sqlatch_permit WHERE machine = OLD.machine)"
-            " BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:history is append-only'); END",
+        name, fixed = HISTORY.name, "illegal:history is append-only"
+        repeated = (
+            f"EXISTS (SELECT 1 FROM {name} WHERE machine = NEW.machine AND call = NEW.call"
+            ' AND "key" = NEW."key")'
         )
+        taken = f"EXISTS (SELECT 1 FROM {name} WHERE seq = NEW.seq)"
+        barred = "NOT EXISTS (SELECT 1 FROM sqlatch_permit WHERE machine = OLD.machine)"
+        insert = f"BEFORE INSERT ON {name}"
+        return (
+            _refusing(f"{name}_once", insert, repeated, "call:repeated"),
+            _refusing(f"{name}_appended", insert, taken, fixed),
+            _refusing(f"{name}_fixed", f"BEFORE UPDATE ON {name}", "TRUE", fixed),
+            _refusing(f"{name}_kept", f"BEFORE DELETE ON {name}", barred, fixed),
+        )
+
+
+def _trigger(name: str, event: str, body: str) -> str:
+    return f"CREATE TRIGGER {name} {event} BEGIN {body} END"
+
+
+def _refusing(name: str, event: str, when: str, message: str) -> str:
+    return _trigger(name, f"{event} WHEN {when}", f"SELECT RAISE(ABORT, 'sqlatch:{message}');")
 
 
 SQLITE = SqliteDialect()

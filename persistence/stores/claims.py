@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import secrets
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import TOKEN_BYTES
-from statemachine.machines import Run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
+
+    from statemachine.machines import Run
 
 
 @frozen

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar
 
 from attrs import frozen
@@ -11,16 +10,16 @@ from attrs import frozen
 from persistence.execute import apply
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import Integer, admit
-from statemachine.outcome import Actor, Refused
 from statemachine.simulate import admit_params
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from persistence.compile import Program
     from persistence.engine import Engine
     from persistence.operation import Operation
     from statemachine.kinds import Row
+    from statemachine.outcome import Actor, Refused
 
 _O = TypeVar("_O", covariant=True)  # noqa: PLC0105 - short, as the others
 _P = ParamSpec("_P")

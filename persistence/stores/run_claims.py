@@ -114,9 +114,9 @@ class RunClaims(Operations):
         params = admit_params(self.program.machine.transition("rebind").params, values)
         row, _ = yield from read(self.program, self.run_id(run_id))
         names = ("source_ref", "source", "definition_digest")
-        if row is not None and row["status"] == "parked":
-            if all(row[name] == params[name] for name in names):
-                return Unchanged(self.program.record(row))
+        parked = row if row is not None and row["status"] == "parked" else None
+        if parked is not None and all(parked[name] == params[name] for name in names):
+            return Unchanged(self.program.record(parked))
         who = actor or _runner(holder_kind, runner_id)
         moved = yield from self.call("rebind", run_id, values, call=call, actor=who)
         return moved if isinstance(moved, Refused) else Claim(self.program.record(moved), token)
@@ -214,7 +214,7 @@ class RunClaims(Operations):
             claims.append(claim)
         return claims
 
-    def _next(  # noqa: PLR0913 - the arguments of two public calls, passed on
+    def _next(  # noqa: PLR0917 - the arguments of two public calls, passed on
         self,
         name: str,
         runner_id: str,

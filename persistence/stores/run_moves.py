@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from persistence.execute import take_next
+from persistence.execute import ATTEMPTS, take_next
 from persistence.refusal import read
 from persistence.stores.claims import (
     AlreadyFinal,
-    CancelRequested,
     Cancelled,
+    CancelRequested,
     Claim,
     claim_of,
     presented,
@@ -75,7 +75,7 @@ class RunMoves(Operations):
         call: str | None = None,
         actor: Actor | None = None,
     ) -> Operation[Run | Refused]:
-        """Lay the run aside: until somebody wakes it (waiting), or until `available_at` (None: now)."""
+        """Lay the run aside, until it is woken (waiting) or until `available_at` (None: now)."""
         values = {"waiting": waiting, "available_at": available_at}
         return (yield from self._held("park", claim, values, call, actor))
 
@@ -258,20 +258,21 @@ class RunMoves(Operations):
             `Cancelled`; `CancelRequested`: a holder is at work and will end it (also when it was
             asked before); `AlreadyFinal`; or `Refused` (missing, or raced).
         """
-        for _ in range(3):
+        live = False
+        for _ in range(ATTEMPTS):
             for name in ("cancel", "cancel_stale", "request_cancel"):
                 one = None if call is None else f"{call}/{name}"
-                run = yield from self._free(name, run_id, {}, one, actor)
-                if not isinstance(run, Refused):
-                    return CancelRequested(run) if name == "request_cancel" else Cancelled(run)
-                if run.reason is Reason.MISSING:
-                    return run
+                outcome = yield from self._free(name, run_id, {}, one, actor)
+                if not isinstance(outcome, Refused):
+                    asked = name == "request_cancel"
+                    return CancelRequested(outcome) if asked else Cancelled(outcome)
+                live = outcome.guard == "no cancellation requested"
             row, _now = yield from read(self.program, str(run_id))
             if row is None:
                 return Refused(transition="cancel", reason=Reason.MISSING, key=str(run_id))
             if row["status"] in self.program.machine.final:
                 return AlreadyFinal(self.program.record(row))
-            if run.guard == "no cancellation requested":
+            if live:
                 return CancelRequested(self.program.record(row))
         return Refused(transition="cancel", reason=Reason.RACED, key=str(run_id))
 

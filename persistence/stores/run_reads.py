@@ -56,54 +56,6 @@ class RunReads(Operations):
         verdict = decide(self.program.machine, row, "renew", params, now)
         return isinstance(verdict, Moved)
 
-    def list(
-        self,
-        *,
-        statuses: Collection[RunStatus | str] = (),
-        origin_session_id: str | None = None,
-        limit: int = 100,
-        newest_first: bool = False,
-        after: str | None = None,
-    ) -> Operation[list[Run]]:
-        """List the store's project's runs by creation (then run id).
-
-        Args:
-            statuses: Only these; empty: all.
-
-            origin_session_id: Only this session's.
-
-            limit: 1 to 1,000.
-
-            newest_first: Turn the order round.
-
-            after: Continue behind this run.
-        """
-        machine = self.program.machine
-        params: dict[str, object] = {LIMIT_BIND: limit_of(limit)}
-        equal = []
-        if self.engine.project is not None:
-            equal.append("project")
-            params["project"] = self.engine.project
-        if origin_session_id is not None:
-            equal.append("origin_session_id")
-            params["origin_session_id"] = admit(Text(), origin_session_id, "origin_session_id")
-        known = Choice(RunStatus)
-        states = [
-            str(admit(known, s, "statuses")) for s in texts_of(statuses, "statuses", len(RunStatus))
-        ]
-        params[STATES_BIND] = self.program.dialect.as_list(states)
-        if after is not None:
-            params[AFTER_BIND] = self._run_id(after)
-        wanted = Listing(
-            tuple(equal),
-            states=bool(states),
-            after=after is not None,
-            newest_first=bool(newest_first),
-        )
-        answer = yield Query(listing(self.program, wanted), params)
-        del machine
-        return [self.program.record(self.program.row(row)) for row in answer.rows]
-
     def find_reservation(self, session_id: str) -> Operation[Run | None]:
         """Return the interactive run of a session that is queued, starting or running."""
         wanted = {"origin_session_id": admit(Text(), session_id, "session_id")}
@@ -197,6 +149,52 @@ class RunReads(Operations):
             if isinstance(entry, HostEvent) and (entry.key, entry.type) == (key, kind):
                 return entry
         raise IdentityConflict(machine, call, ("call id of something else",)) from clash
+
+    def list(
+        self,
+        *,
+        statuses: Collection[RunStatus | str] = (),
+        origin_session_id: str | None = None,
+        limit: int = 100,
+        newest_first: bool = False,
+        after: str | None = None,
+    ) -> Operation[list[Run]]:
+        """List the store's project's runs by creation (then run id).
+
+        Args:
+            statuses: Only these; empty: all.
+
+            origin_session_id: Only this session's.
+
+            limit: 1 to 1,000.
+
+            newest_first: Turn the order round.
+
+            after: Continue behind this run.
+        """
+        params: dict[str, object] = {LIMIT_BIND: limit_of(limit)}
+        equal = []
+        if self.engine.project is not None:
+            equal.append("project")
+            params["project"] = self.engine.project
+        if origin_session_id is not None:
+            equal.append("origin_session_id")
+            params["origin_session_id"] = admit(Text(), origin_session_id, "origin_session_id")
+        known = Choice(RunStatus)
+        states = [
+            str(admit(known, s, "statuses")) for s in texts_of(statuses, "statuses", len(RunStatus))
+        ]
+        params[STATES_BIND] = self.program.dialect.as_list(states)
+        if after is not None:
+            params[AFTER_BIND] = self._run_id(after)
+        wanted = Listing(
+            tuple(equal),
+            states=bool(states),
+            after=after is not None,
+            newest_first=bool(newest_first),
+        )
+        answer = yield Query(listing(self.program, wanted), params)
+        return [self.program.record(self.program.row(row)) for row in answer.rows]
 
     def _run_id(self, value: object) -> str:
         return str(admit(self.program.machine.fields["run_id"].kind, value, "run_id"))
