@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import transitions
 from attrs import frozen
 
 from statemachine.errors import InvalidArgument
-from statemachine.interpret import Meaning, Reading, effect, greatest, meaning
+from statemachine.interpret import Reading, effect, greatest, meaning
 from statemachine.kinds import Plain, Row, admit
-from statemachine.outcome import NOBODY, Actor, Event, LostLease, Moved, Reason, Refused
-from statemachine.vocabulary import (
-    Assignment,
-    Column,
-    Condition,
-    Equal,
-    Guard,
-    Param,
-    conditions_in,
-    terms_in,
-)
+from statemachine.outcome import NOBODY, Actor, Event, Moved, Reason, Refused
+from statemachine.refusing import Attempt, refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
     from statemachine.machine import Machine, Transition
+    from statemachine.vocabulary import (
+        Assignment,
+        Guard,
+        Param,
+    )
 
 _UNNAMED = "unnamed"
 
@@ -72,13 +69,13 @@ def decide(
     _require(step.params, params)
     if row is None:
         return Refused(transition=transition, reason=Reason.MISSING)
-    attempt = _Attempt(str(row[machine.state.name]), row, params, now)
+    attempt = Attempt(str(row[machine.state.name]), row, params, now)
     try:
         moved = simulation.library.events[transition].trigger(attempt)
     except transitions.MachineError:
-        return _refused(machine, step, attempt, Reason.STATE)
+        return refusal(machine, step.transition, attempt, Reason.STATE)
     if not moved:
-        return _refused(machine, step, attempt, Reason.GUARD)
+        return refusal(machine, step.transition, attempt, Reason.GUARD)
     return _moved(machine, step, attempt, actor, call)
 
 
@@ -133,35 +130,13 @@ def admit_params(params: Iterable[Param], values: Mapping[str, object]) -> dict[
     return admitted
 
 
-class _Attempt:
-    """One call on its way through the library: the model whose state the library moves."""
-
-    __slots__ = ("after", "at", "failed", "now", "params", "row")
-
-    def __init__(self, at: str, row: Row, params: Row, now: int) -> None:
-        self.at = at
-        self.row = row
-        self.params = params
-        self.now = now
-        self.failed: Guard | None = None
-        self.after: dict[str, Plain] = {}
-
-
 @frozen
 class _Step:
-    """What is worked out once for a transition.
-
-    Attributes:
-        held: Its guards that read the lease's token, with their meaning.
-
-        generation: Name of the parameter that presents the lease's generation, if any.
-    """
+    """What is worked out once for a transition."""
 
     transition: Transition
     params: tuple[str, ...]
     by_holder: bool
-    held: tuple[tuple[Guard, Meaning], ...]
-    generation: str | None
 
 
 @frozen
@@ -227,33 +202,8 @@ def _effects(assignments: tuple[Assignment, ...]) -> tuple[tuple[str, Reading], 
 
 
 def _step(machine: Machine, transition: Transition) -> _Step:
-    held: tuple[tuple[Guard, Meaning], ...] = ()
-    generation = None
-    if machine.lease is not None:
-        held = tuple(
-            (guard, meaning(guard.condition))
-            for guard in transition.when
-            if machine.lease.token_hash in terms_in(guard.condition)
-        )
-        generation = next(
-            (
-                name
-                for guard, _ in held
-                for name in _compared(guard.condition, machine.lease.generation)
-            ),
-            None,
-        )
     names = tuple(param.name for param in transition.params)
-    return _Step(transition, names, machine.by_holder(transition), held, generation)
-
-
-def _compared(condition: Condition, column: Column) -> Iterable[str]:
-    for inner in conditions_in(condition):
-        match inner:
-            case Equal(left=left, right=Param(name=name)) if left == column:
-                yield name
-            case Equal(left=Param(name=name), right=right) if right == column:
-                yield name
+    return _Step(transition, names, machine.by_holder(transition))
 
 
 def _require(names: tuple[str, ...], params: Row) -> None:
@@ -262,7 +212,7 @@ def _require(names: tuple[str, ...], params: Row) -> None:
             raise InvalidArgument(name, "given")
 
 
-def _moved(machine: Machine, step: _Step, attempt: _Attempt, actor: Actor, call: str) -> Moved:
+def _moved(machine: Machine, step: _Step, attempt: Attempt, actor: Actor, call: str) -> Moved:
     before, after = attempt.row, attempt.after
     after[machine.state.name] = attempt.at
     if step.transition.quiet:
@@ -298,33 +248,3 @@ def _event(machine: Machine, source: str | None, row: Row, changes: dict[str, Pl
         at=int(row["updated_at"] or 0),
         changes=changes,
     )
-
-
-def _refused(machine: Machine, step: _Step, attempt: _Attempt, reason: Reason) -> Refused:
-    row = attempt.row
-    return Refused(
-        transition=step.transition.name,
-        reason=reason,
-        key=str(row[machine.key.name]),
-        state=str(row[machine.state.name]),
-        guard=None if attempt.failed is None else attempt.failed.name,
-        lost=_lost(machine, step, attempt),
-    )
-
-
-def _lost(machine: Machine, step: _Step, attempt: _Attempt) -> LostLease | None:
-    """Tell of a lease that went to another, also where the row has left the state since."""
-    if machine.lease is None or not step.held:
-        return None
-    row, params = attempt.row, attempt.params
-    presented = None if step.generation is None else params[step.generation]
-    lost = LostLease(
-        None if presented is None else int(presented),
-        int(row[machine.lease.generation.name] or 0),
-        None if row[machine.lease.holder.name] is None else str(row[machine.lease.holder.name]),
-    )
-    if attempt.failed is not None:
-        return lost if any(guard is attempt.failed for guard, _ in step.held) else None
-    overtaken = lost.presented != lost.present
-    fits = all(truth(row, params, attempt.now) is True for _, truth in step.held)
-    return lost if overtaken and not fits else None

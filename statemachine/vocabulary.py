@@ -99,9 +99,6 @@ def term_of(term: TermLike) -> Term:
             return Literal(constant_of(term))
 
 
-# Conditions
-
-
 @frozen
 class Equal:
     """left = right."""
@@ -202,9 +199,6 @@ def implies(condition: Condition, consequence: Condition) -> Condition:
 def iff(left: Condition, right: Condition) -> Condition:
     """Return "both hold, or neither does"."""
     return Or(And(left, right), And(Not(left), Not(right)))
-
-
-# Assignments
 
 
 @frozen
