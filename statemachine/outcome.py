@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import field, frozen
 
@@ -166,7 +166,7 @@ class Refused:
     lost: LostLease | None = None
     blocker: Any = field(default=None, repr=False)
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> Literal[False]:
         return False
 
     def __str__(self) -> str:

@@ -52,6 +52,8 @@ class LeaseKeeper:
         now: The steady clock, in seconds.
 
         chance: Draws the jitter.
+
+        in_background: False: no thread is started, the host calls `renew_due` itself.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class LeaseKeeper:
         *,
         now: Callable[[], float] = steady_seconds,
         chance: random.Random | None = None,
+        in_background: bool = True,
     ) -> None:
         self.terms = terms or LeaseTerms()
         self._runs = runs
@@ -69,6 +72,7 @@ class LeaseKeeper:
         self._kept: list[_Kept] = []
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
+        self._in_background = in_background
         self._closed = False
 
     def lease(
@@ -99,7 +103,8 @@ class LeaseKeeper:
         kept = _Kept(lease, self._now() + self._period(), on_lost or _ignore)
         with self._changed:
             self._kept.append(kept)
-            self._ensure_thread()
+            if self._in_background:
+                self._ensure_thread()
             self._changed.notify()
         try:
             yield lease

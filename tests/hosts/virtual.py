@@ -1,0 +1,70 @@
+"""Virtual time for hosts, and faults that a test asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from attrs import define, field
+
+from persistence import Claim, ManualClock
+from persistence.stores.runs import Runs
+from statemachine.machines import Run
+from statemachine.outcome import Refused
+
+
+@define
+class Time:
+    """The store's clock and the steady clock, moved together unless a test says otherwise.
+
+    Attributes:
+        clock: The store's.
+
+        steady: Seconds of the steady clock.
+    """
+
+    clock: ManualClock
+    steady: float = 1_000.0
+
+    def now(self) -> float:
+        """Return the steady seconds."""
+        return self.steady
+
+    def advance(self, seconds: float) -> None:
+        """Move both clocks."""
+        self.steady += seconds
+        self.clock.advance(timedelta(seconds=seconds))
+
+
+@define
+class FaultyRuns:
+    """`store.runs` with something done before and after each renewal."""
+
+    runs: Runs
+    before: Callable[[], None] = lambda: None
+    after: Callable[[], None] = lambda: None
+    renewals: int = field(default=0, init=False)
+
+    def renew(self, claim: Claim, *, lease: timedelta) -> Claim | Refused:
+        """Renew, between the two faults."""
+        self.renewals += 1
+        self.before()
+        answer = self.runs.renew(claim, lease=lease)
+        self.after()
+        return answer
+
+    def verify(self, claim: Claim) -> bool:
+        """Verify."""
+        return self.runs.verify(claim)
+
+
+def reserve(runs: Runs, run_id: str, *, workflow: str = "demo", **facts: object) -> Run:
+    """Queue a run of little consequence."""
+    return runs.reserve(
+        run_id=run_id,
+        workflow=workflow,
+        source_ref=f"test:{workflow}",
+        source={"of": workflow},
+        definition_digest="sha256:0",
+        **facts,  # type: ignore[arg-type]  # a test gives what reserve takes
+    )
