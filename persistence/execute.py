@@ -54,9 +54,10 @@ def apply(
         IdentityConflict: The call id was used for another transition.
     """
     statement = program.update(name)
-    query = Query(statement, _bound(params, caller, key), statement.entering or caller.given)
+    bound = _bound(params, caller, key)
+    query = Query(statement, bound, statement.entering or caller.given)
     takes = takes_lease(program.machine, program.machine.transition(name))
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         try:
             answer = yield query
         except Clash as clash:
@@ -66,6 +67,7 @@ def apply(
                 row = program.row(answer.rows[0])
                 if takes and _expired(program, row, answer):
                     # It waited for longer than its lease: nobody else has it, so take it anew.
+                    query = evolve(query, params={**bound, CALL_BIND: f"{caller.call}/{attempt}"})
                     continue
                 return row
             outcome = yield from explain(program, name, key, params, caller)
@@ -172,7 +174,8 @@ def take_next(
         row = program.row(answer.rows[0])
         if not _expired(program, row, answer):
             return row
-        return (yield from apply(program, selection.transition, _key(program, row), params, caller))
+        again = evolve(caller, call=f"{caller.call}/again", given=False)
+        return (yield from apply(program, selection.transition, _key(program, row), params, again))
     if program.dialect.row_locks:
         answer = yield Query(program.look(name), bound)
         if answer.rows[0][0] is not None:

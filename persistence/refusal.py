@@ -86,7 +86,7 @@ def recall(
     if row is None:
         return Refused(transition=name, reason=Reason.MISSING, key=events[0].key)
     if takes_lease(machine, machine.transition(name)):
-        return _own_claim(machine, name, row, params, events[0].generation)
+        return _own_claim(machine, name, row, params)
     return row
 
 
@@ -97,9 +97,7 @@ def takes_lease(machine: Machine, transition: Transition) -> bool:
     )
 
 
-def _own_claim(
-    machine: Machine, name: str, row: Row, params: Row, generation: int | None
-) -> Row | Refused:
+def _own_claim(machine: Machine, name: str, row: Row, params: Row) -> Row | Refused:
     lease = machine.lease
     assert lease is not None
     token = next(
@@ -107,7 +105,7 @@ def _own_claim(
         for a in machine.transition(name).assign
         if isinstance(a, Set) and a.column == lease.token_hash and isinstance(a.source, Param)
     )
-    if row[lease.token_hash.name] == params[token] and row[lease.generation.name] == generation:
+    if row[lease.token_hash.name] == params[token]:
         return row
     holder = row[lease.holder.name]
     return Refused(
@@ -117,9 +115,7 @@ def _own_claim(
         state=str(row[machine.state.name]),
         guard="held",
         lost=LostLease(
-            generation,
-            int(row[lease.generation.name] or 0),
-            None if holder is None else str(holder),
+            None, int(row[lease.generation.name] or 0), None if holder is None else str(holder)
         ),
     )
 

@@ -84,6 +84,8 @@ class Guardrails:
 
         changes: The recorded columns that changed, as JSON text, over OLD and NEW.
 
+        takeable: SQL over NEW: a selection might take the row now; None without selections.
+
         born: The recorded columns of a new row, as JSON text, over NEW.
     """
 
@@ -94,6 +96,7 @@ class Guardrails:
     history: tuple[tuple[str, str], ...]
     source: str
     changes: str
+    takeable: str | None
     born: str
 
 
@@ -124,6 +127,7 @@ class _Writer:
             self._history(),
             self._text(self.old(machine.state.name)),
             self._json(changed=True),
+            self._takeable(),
             self._json(changed=False),
         )
 
@@ -280,6 +284,18 @@ class _Writer:
             self._text(condition(rule.where, here)),
             self._text(taken),
         )
+
+    def _takeable(self) -> str | None:
+        """Who waits for work is told of rows that nobody holds, not of each step of a held one."""
+        machine = self.machine
+        taking = [machine.transition(selection.transition) for selection in machine.selections]
+        sources = tuple(dict.fromkeys(state for t in taking for state in t.source))
+        if not sources:
+            return None
+        there = self._state(self.new, sources)
+        if machine.lease is not None:
+            there = sa.and_(there, self.new(machine.lease.holder.name).is_(sa.null()))
+        return self._text(there)
 
     def _history(self) -> tuple[tuple[str, str], ...]:
         lease = self.machine.lease

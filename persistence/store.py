@@ -192,10 +192,10 @@ def _backend(
 ) -> Backend:
     if url.startswith(("postgresql://", "postgres://")):
         # psycopg costs a quarter of a second to import, and SQLite needs none of it.
-        from persistence.backends.postgresql import PostgresqlBackend  # noqa: PLC0415
+        from persistence.backends.postgresql import Postgres, PostgresqlBackend  # noqa: PLC0415
 
         explicit = None if clock is None else (lambda: milliseconds(clock))
-        return PostgresqlBackend(url, wait, explicit)
+        return PostgresqlBackend(Postgres(url, wait, read_only), explicit)
     if "://" in url and not url.startswith("sqlite:///"):
         raise InvalidArgument("url", "a path, sqlite:///path, :memory: or postgresql://…")
     ruling = clock or SystemClock()

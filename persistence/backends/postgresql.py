@@ -2,216 +2,246 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import psycopg
-from attrs import define, field
+from attrs import define, field, frozen
 from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from persistence.backends.postgresql_dialect import POSTGRESQL, PostgresqlDialect
-from persistence.backends.postgresql_errors import is_transient, translated
-from persistence.compile import NOW_BIND
-from statemachine.errors import CommitUnknown, SqlatchError, StoreUnavailable
+from persistence.backends.postgresql_wire import Pause, Rows, Send, Talk, Wire
+from statemachine.errors import StoreBusy, StoreUnavailable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-_RETRIES = 5
-_SAVEPOINT = "sqlatch_call"
+_T = TypeVar("_T")
+Driver = psycopg.Connection[tuple[Any, ...]]
 
 
-@define(eq=False)
-class PostgresqlBackend:
-    """A PostgreSQL database.
+@frozen
+class Postgres:
+    """How a PostgreSQL database is reached.
 
     Attributes:
         url: `postgresql://…`.
 
-        busy_seconds: How long to wait for a lock.
+        busy_seconds: How long to wait for a lock, and for a connection of the pool.
 
-        now: The reading of an explicit clock, in milliseconds; None: the server's clock rules.
+        read_only: Whether its transactions may write.
+
+        schema: The schema that holds the tables; None: the first of the search path.
+
+        pool_size: Most connections of one process.
+
+        prepare: Whether statements are prepared; off behind a proxy that pools transactions.
+
+        session_state: Whether a connection keeps settings and may `LISTEN`; off behind one too.
     """
 
     url: str
     busy_seconds: float
+    read_only: bool = False
+    schema: str | None = None
+    pool_size: int = 32
+    prepare: bool = True
+    session_state: bool = True
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """What a connection is opened with."""
+        options = "" if self.schema is None else f"-c search_path={self.schema}"
+        named = {"options": options} if options else {}
+        return {"autocommit": True, "prepare_threshold": 0 if self.prepare else None, **named}
+
+    def configure(self, driver: Driver) -> None:
+        """Set up a new connection."""
+        if self.session_state:
+            driver.execute(f"SET lock_timeout = {int(self.busy_seconds * 1000)}".encode())
+        if self.read_only:
+            driver.execute("SET default_transaction_read_only = on")
+
+
+@define(eq=False)
+class PostgresqlBackend:
+    """A PostgreSQL database, through a pool of connections.
+
+    Attributes:
+        place: How it is reached.
+
+        now: The reading of an explicit clock, in milliseconds; None: the server's clock rules.
+    """
+
+    place: Postgres
     now: Callable[[], int] | None
     dialect: PostgresqlDialect = POSTGRESQL
     _local: threading.local = field(factory=threading.local, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
-    _open: list[Session] = field(factory=list, init=False)
+    _pool: ConnectionPool[Driver] | None = field(default=None, init=False)
+    _pid: int = field(default=0, init=False)
     _closed: bool = field(default=False, init=False)
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """Lend the calling thread's connection; a broken one is replaced."""
+        """Lend a connection: within a transaction, and nested, the thread's present one."""
+        session: Session | None = getattr(self._local, "session", None)
+        if session is not None and session.pid == os.getpid():
+            yield session
+            return
+        pool = self._connected()
+        try:
+            driver = pool.getconn(timeout=self.place.busy_seconds)
+        except PoolTimeout as error:
+            raise self._unreachable() from error
+        session = self._local.session = Session.on(driver, self.now)
+        try:
+            yield session
+        finally:
+            self._local.session = None
+            pool.putconn(driver)
+
+    def _connected(self) -> ConnectionPool[Driver]:
+        """Return the process's pool; a fork's child makes its own."""
         if self._closed:
             msg = "the store is closed"
             raise StoreUnavailable(msg)
-        session: Session | None = getattr(self._local, "session", None)
-        if session is None or session.pid != os.getpid() or (session.broken and not session.depth):
-            session = self._local.session = self._connect()
-        yield session
+        if self._pool is None or self._pid != os.getpid():
+            with self._lock:
+                if self._pool is None or self._pid != os.getpid():
+                    self._pool = self._open()
+                    self._pid = os.getpid()
+        return self._pool
 
-    def _connect(self) -> Session:
-        wait = int(self.busy_seconds * 1000)
+    def _open(self) -> ConnectionPool[Driver]:
+        return ConnectionPool(
+            self.place.url,
+            kwargs=dict(self.place.settings),
+            configure=self.place.configure,
+            min_size=0,
+            max_size=self.place.pool_size,
+            open=True,
+        )
+
+    def _unreachable(self) -> StoreBusy | StoreUnavailable:
+        """Tell a busy pool from a server that cannot be reached, and say why it cannot."""
         try:
-            driver = psycopg.connect(self.url, autocommit=True, prepare_threshold=1)
-            driver.execute(f"SET lock_timeout = {wait}")
-            driver.execute("SET default_transaction_isolation = 'read committed'")
+            with self._dial():
+                pass
         except psycopg.Error as error:
-            raise translated(error) from error
-        session = Session(driver, self.now)
-        with self._lock:
-            self._open = [s for s in self._open if not s.broken]
-            self._open.append(session)
-        return session
+            ours = StoreUnavailable(f"the database cannot be reached: {error}")
+            ours.__cause__ = error
+            return ours
+        return StoreBusy("every connection of the pool is in use; try again")
+
+    def _dial(self) -> Driver:
+        return psycopg.connect(self.place.url, **self.place.settings)  # type: ignore[arg-type]  # settings are of several types
 
     def wait_for_change(self, seconds: float) -> bool:
-        """Wait; nothing announces a change here yet, so the poll is all there is."""
-        time.sleep(seconds)
+        """Wait for a notification; where none can be had, the poll is all there is."""
+        deadline = time.monotonic() + seconds
+        if self.place.session_state:
+            with suppress(psycopg.Error):
+                listener = self._listener()
+                for _ in listener.notifies(timeout=seconds, stop_after=1):
+                    return True
+                return False
+            self._local.listener = None
+        time.sleep(max(0.0, deadline - time.monotonic()))
         return False
+
+    def _listener(self) -> Driver:
+        """Return the thread's listening connection; it queues what came since the last wait."""
+        listener: Driver | None = getattr(self._local, "listener", None)
+        if listener is None or listener.closed or self._local.listener_pid != os.getpid():
+            listener = self._local.listener = self._dial()
+            self._local.listener_pid = os.getpid()
+            schema = listener.execute("SELECT current_schema()").fetchone()
+            name = "" if schema is None else str(schema[0])
+            listener.execute(f'LISTEN "{channel(name)}"'.encode())
+        return listener
 
     def close(self) -> None:
         """Close every connection of this process."""
         self._closed = True
-        with self._lock:
-            for session in self._open:
-                if session.pid == os.getpid():
-                    session.close()
-            self._open.clear()
+        listener: Driver | None = getattr(self._local, "listener", None)
+        if listener is not None and self._local.listener_pid == os.getpid():
+            listener.close()
+        if self._pool is not None and self._pid == os.getpid():
+            self._pool.close()
+
+
+def channel(schema: str) -> str:
+    """Return the channel on which a schema's changes are announced."""
+    return f"sqlatch_{hashlib.md5(schema.encode(), usedforsecurity=False).hexdigest()}"
 
 
 @define(eq=False)
 class Session:
-    """One connection."""
+    """One connection, driven synchronously."""
 
-    _driver: psycopg.Connection[tuple[Any, ...]]
-    _now: Callable[[], int] | None
+    _driver: Driver
+    _wire: Wire
     pid: int = field(factory=os.getpid, init=False)
-    depth: int = field(default=0, init=False)
 
-    @property
-    def broken(self) -> bool:
-        """Whether the connection is gone."""
-        return self._driver.closed or self._driver.broken
+    @classmethod
+    def on(cls, driver: Driver, now: Callable[[], int] | None) -> Session:
+        """Return a session on an open connection."""
+        info = driver.info
+        return cls(
+            driver,
+            Wire(
+                lambda: driver.closed or driver.broken,
+                lambda: info.transaction_status == TransactionStatus.INERROR,
+                now,
+            ),
+        )
 
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open."""
-        return self.depth > 0
+        return self._wire.depth > 0
 
     def execute(
         self, sql: str, params: Mapping[str, object], *, fragile: bool = False
     ) -> tuple[Sequence[Sequence[Any]], int | None]:
-        """Run a statement; alone it is its own transaction, and is retried when it lost a deadlock.
-
-        Returns:
-            All rows, and the explicit clock's reading; None where the server's clock rules.
-
-        Raises:
-            Clash, SqlatchError: What the database answered. `CommitUnknown` when the connection
-                broke while a statement that writes was under way.
-        """
-        now = None if self._now is None else self._now()
-        bound = {**params, NOW_BIND: now}
-        if self.in_transaction:
-            return (self._protected(sql, bound) if fragile else self._run(sql, bound)), now
-        for attempt in range(_RETRIES):
-            try:
-                return self._run(sql, bound), now
-            except psycopg.Error as error:
-                if not is_transient(error) or attempt == _RETRIES - 1:
-                    raise self._ours(error, sql) from error
-                time.sleep(0.001 * 2**attempt)
-        raise AssertionError
-
-    def _run(self, sql: str, bound: Mapping[str, object]) -> Sequence[Sequence[Any]]:
-        try:
-            cursor = self._driver.execute(sql, bound)
-        except psycopg.Error as error:
-            if self.in_transaction:
-                raise self._ours(error, sql) from error
-            raise
-        return cursor.fetchall() if cursor.description else ()
-
-    def _protected(self, sql: str, bound: Mapping[str, object]) -> Sequence[Sequence[Any]]:
-        """A refusal would spoil the whole transaction: run in a savepoint."""
-        self._run(f"SAVEPOINT {_SAVEPOINT}", {})
-        try:
-            rows = self._run(sql, bound)
-        except SqlatchError:
-            if not self.broken:
-                self._run(f"ROLLBACK TO {_SAVEPOINT}", {})
-                self._run(f"RELEASE {_SAVEPOINT}", {})
-            raise
-        self._run(f"RELEASE {_SAVEPOINT}", {})
-        return rows
-
-    def _ours(self, error: psycopg.Error, sql: str) -> SqlatchError:
-        if self.broken and not self.in_transaction and not sql.startswith("SELECT"):
-            return CommitUnknown(f"the connection broke during a write: {error}")
-        return translated(error)
+        """Run a statement; answers all rows and the explicit clock's reading, as `Wire` says."""
+        return self._talk(self._wire.execute(sql, params, fragile=fragile))
 
     def script(self, statements: Sequence[str]) -> None:
         """Run statements without parameters."""
-        for statement in statements:
-            try:
-                self._driver.execute(statement)
-            except psycopg.Error as error:
-                raise translated(error) from error
+        self._talk(self._wire.script(statements))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Run a block as one transaction; nested: as a savepoint."""
-        name = f"sqlatch_{self.depth}"
-        outer = self.depth == 0
-        self._control("BEGIN" if outer else f"SAVEPOINT {name}")
-        self.depth += 1
+        self._talk(self._wire.begin())
         try:
             yield
         except BaseException:
-            self.depth -= 1
-            self._undo(name, outer=outer)
+            self._talk(self._wire.undo())
             raise
-        self.depth -= 1
-        self._commit(name, outer=outer)
+        self._talk(self._wire.commit())
 
-    def _control(self, sql: str) -> None:
+    def _talk(self, talk: Talk[_T]) -> _T:
         try:
-            self._driver.execute(sql)
-        except psycopg.Error as error:
-            raise translated(error) from error
+            step = next(talk)
+            while True:
+                step = self._step(talk, step)
+        except StopIteration as stop:
+            outcome: _T = stop.value
+            return outcome
 
-    def _commit(self, name: str, *, outer: bool) -> None:
-        if not outer:
-            self._control(f"RELEASE {name}")
-            return
-        if self._driver.info.transaction_status == TransactionStatus.INERROR:
-            self._undo(name, outer=True)
-            msg = "the transaction failed before; nothing of it was stored"
-            raise StoreUnavailable(msg)
+    def _step(self, talk: Talk[_T], step: Send | Pause) -> Send | Pause:
+        if isinstance(step, Pause):
+            time.sleep(step.seconds)
+            return talk.send(())
         try:
-            self._driver.execute("COMMIT")
+            cursor = self._driver.execute(step.sql.encode(), step.params)
+            rows: Rows = cursor.fetchall() if cursor.description else ()
         except psycopg.Error as error:
-            if self.broken:
-                msg = f"the connection broke while committing: {error}"
-                raise CommitUnknown(msg) from error
-            raise translated(error) from error
-
-    def _undo(self, name: str, *, outer: bool) -> None:
-        if self.broken:
-            return
-        with suppress(psycopg.Error):  # the error that led here matters more
-            if outer:
-                self._driver.execute("ROLLBACK")
-            else:
-                self._driver.execute(f"ROLLBACK TO {name}")
-                self._driver.execute(f"RELEASE {name}")
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._driver.close()
+            return talk.throw(error)
+        return talk.send(rows)

@@ -182,8 +182,16 @@ def _append(rails: Guardrails, source: str, changes: str) -> str:
     values = ", ".join(value for _, value in rails.history)
     return (
         f"INSERT INTO {HISTORY.name} ({columns}, source, changes)"
-        f" VALUES ({values}, {source}, {changes}); RETURN NULL;"
+        f" VALUES ({values}, {source}, {changes}); {_announce(rails)} RETURN NULL;"
     )
+
+
+def _announce(rails: Guardrails) -> str:
+    """Wake who listens, only where it helps: commits that notify wait for one another."""
+    if rails.takeable is None:
+        return ""
+    channel = "'sqlatch_' || md5(TG_TABLE_SCHEMA)"
+    return f"IF {rails.takeable} THEN PERFORM pg_notify({channel}, ''); END IF;"
 
 
 POSTGRESQL = PostgresqlDialect()
