@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from statemachine.kinds import (
     Token,
     admit,
     canonical_json,
+    present,
 )
 
 if TYPE_CHECKING:
@@ -109,6 +109,6 @@ def _admits(kind: Kind, value: Plain) -> bool:
 
 def _is_canonical(text: str, max_bytes: int) -> bool:
     try:
-        return canonical_json(json.loads(text), "constant", max_bytes) == text
+        return canonical_json(present(Json(max_bytes), text), "constant", max_bytes) == text
     except (ValueError, RecursionError):
         return False

@@ -8,31 +8,32 @@ from __future__ import annotations
 
 import enum
 import hashlib
-import json
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, assert_never
 
-import rfc8785
 from attrs import frozen
 
+from statemachine.canonical import MAX_INTEGER, UNSTORABLE, JsonValue, canonical_json, parse_json
 from statemachine.errors import InvalidArgument
+
+__all__ = [
+    "EPOCH", "MAX_DURATION", "MAX_INSTANT", "MAX_INTEGER", "MILLISECOND", "TOKEN_BYTES", "Boolean",
+    "Choice", "Duration", "Instant", "Integer", "Json", "JsonValue", "Kind", "Plain", "Prose", "Row",
+    "Text", "Token", "admit", "canonical_json", "member_of", "present", "stored",
+]  # fmt: skip
 
 Plain: TypeAlias = None | bool | int | str
 Row: TypeAlias = Mapping[str, Plain]
-JsonValue: TypeAlias = None | bool | int | float | str | Sequence[Any] | Mapping[str, Any]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
-MAX_INTEGER = 2**53
 MAX_INSTANT = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MILLISECOND
 MAX_DURATION = timedelta(days=36_525) // MILLISECOND
 TOKEN_BYTES = 32
 
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 # ECMAScript's white space: trimming must agree with other implementations of the wire form.
 _SPACE = (
     "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -176,7 +177,7 @@ def present(kind: Kind, value: Plain) -> Any:
         case Text() | Prose() | Token() | Integer():
             return value
         case Json():
-            return json.loads(str(value))
+            return parse_json(str(value))
         case Instant():
             return EPOCH + timedelta(milliseconds=int(value or 0))
         case Duration():
@@ -195,53 +196,6 @@ def member_of(options: type[enum.Enum], text: str) -> enum.Enum:
         KeyError: No member is stored so.
     """
     return {stored(member): member for member in options}[text]
-
-
-def canonical_json(value: object, field: str, max_bytes: int) -> str:
-    """Return the RFC 8785 text of a JSON value.
-
-    Raises:
-        InvalidArgument: Not JSON, a cycle, a non-finite number, an integer beyond ±2^53, text with
-            U+0000 or a lone surrogate, or more than `max_bytes` bytes.
-    """
-    try:
-        _check_json(value, field, ())
-        text = rfc8785.dumps(value)  # type: ignore[arg-type]  # checked on the line above
-    except RecursionError as error:
-        raise InvalidArgument(field, "JSON of moderate depth") from error
-    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
-        raise InvalidArgument(field, "canonical JSON") from error
-    if len(text) > max_bytes:
-        raise InvalidArgument(field, f"at most {max_bytes} bytes of canonical JSON")
-    return text.decode()
-
-
-def _check_json(value: object, field: str, path: tuple[int, ...]) -> None:
-    match value:
-        case None | bool():
-            return
-        case str():
-            if _UNSTORABLE.search(value):
-                raise InvalidArgument(field, "JSON text without U+0000 and lone surrogates")
-        case int():
-            if abs(value) > MAX_INTEGER:
-                raise InvalidArgument(field, "JSON with integers within ±2^53")
-        case float():
-            if not math.isfinite(value):
-                raise InvalidArgument(field, "JSON with finite numbers")
-        case list() | tuple() | dict():
-            if id(value) in path:
-                raise InvalidArgument(field, "JSON without a cycle")
-            inner = (*path, id(value))
-            if isinstance(value, dict):
-                for key in value:
-                    if not isinstance(key, str):
-                        raise InvalidArgument(field, "JSON with text keys")
-                    _check_json(key, field, inner)
-            for item in value.values() if isinstance(value, dict) else value:
-                _check_json(item, field, inner)
-        case _:
-            raise InvalidArgument(field, f"a JSON value, not {type(value).__name__}")
 
 
 def _text(kind: Text, value: object, field: str) -> str:
@@ -263,12 +217,13 @@ def _text(kind: Text, value: object, field: str) -> str:
 def _prose(kind: Prose, value: object, field: str) -> str:
     if not isinstance(value, str):
         raise InvalidArgument(field, "text")
-    text = _UNSTORABLE.sub("\ufffd", value)
-    if kind.max_bytes is not None:
-        text = text.strip(_SPACE)
-        if not text or len(text.encode()) > kind.max_bytes:
-            raise InvalidArgument(field, f"text of 1 to {kind.max_bytes} bytes once trimmed")
-    return text if kind.cut_chars is None else text[: kind.cut_chars]
+    text = UNSTORABLE.sub("\ufffd", value)
+    if kind.max_bytes is None:
+        return text[: kind.cut_chars]
+    text = text.strip(_SPACE)[: kind.cut_chars].rstrip(_SPACE)
+    if not text or len(text.encode()) > kind.max_bytes:
+        raise InvalidArgument(field, f"text of 1 to {kind.max_bytes} bytes once trimmed")
+    return text
 
 
 def _instant(value: object, field: str) -> int:

@@ -1,0 +1,92 @@
+"""JSON in its one canonical form (RFC 8785), so that equal values are equal texts."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import rfc8785
+
+from statemachine.errors import InvalidArgument
+
+JsonValue: TypeAlias = None | bool | int | float | str | Sequence[Any] | Mapping[str, Any]
+
+MAX_INTEGER = 2**53
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+"""What no database stores in a text."""
+
+
+def canonical_json(value: object, field: str, max_bytes: int) -> str:
+    """Return the RFC 8785 text of a JSON value.
+
+    Raises:
+        InvalidArgument: Not JSON, a cycle, a non-finite number, an integer beyond ±2^53, text with
+            U+0000 or a lone surrogate, or more than `max_bytes` bytes.
+    """
+    try:
+        _check_json(value, field, ())
+        text = rfc8785.dumps(_as_doubles(value))
+    except RecursionError as error:
+        raise InvalidArgument(field, "JSON of moderate depth") from error
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
+        raise InvalidArgument(field, "canonical JSON") from error
+    if len(text) > max_bytes:
+        raise InvalidArgument(field, f"at most {max_bytes} bytes of canonical JSON")
+    return text.decode()
+
+
+def parse_json(text: str) -> Any:
+    """Return the value of a canonical text; what was stored as a float is one again."""
+    return json.loads(text, parse_int=_integer)
+
+
+def _as_doubles(value: Any) -> Any:
+    """Return a JSON value in which ±2^53 is a float: RFC 8785 says it so, its library does not."""
+    match value:
+        case bool():
+            return value
+        case int() if abs(value) == MAX_INTEGER:
+            return float(value)
+        case list() | tuple():
+            return [_as_doubles(item) for item in value]
+        case dict():
+            return {key: _as_doubles(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _integer(text: str) -> int | float:
+    """Return a number without a point; beyond ±2^53 it was a float when it was stored."""
+    number = int(text)
+    return number if abs(number) <= MAX_INTEGER else float(text)
+
+
+def _check_json(value: object, field: str, path: tuple[int, ...]) -> None:
+    match value:
+        case None | bool():
+            return
+        case str():
+            if UNSTORABLE.search(value):
+                raise InvalidArgument(field, "JSON text without U+0000 and lone surrogates")
+        case int():
+            if abs(value) > MAX_INTEGER:
+                raise InvalidArgument(field, "JSON with integers within ±2^53")
+        case float():
+            if not math.isfinite(value):
+                raise InvalidArgument(field, "JSON with finite numbers")
+        case list() | tuple() | dict():
+            if id(value) in path:
+                raise InvalidArgument(field, "JSON without a cycle")
+            inner = (*path, id(value))
+            if isinstance(value, dict):
+                for key in value:
+                    if not isinstance(key, str):
+                        raise InvalidArgument(field, "JSON with text keys")
+                    _check_json(key, field, inner)
+            for item in value.values() if isinstance(value, dict) else value:
+                _check_json(item, field, inner)
+        case _:
+            raise InvalidArgument(field, f"a JSON value, not {type(value).__name__}")
