@@ -161,6 +161,9 @@ class Dialect(Protocol):
     def layout_lock(self) -> str | None:
         """Return the statement that lets one process at a time make the layout."""
 
+    def call_lock(self) -> str | None:
+        """Return the statement that lets one transaction at a time use a machine's call id."""
+
     def layout_ddl(self) -> tuple[str, ...]:
         """Return the statements that guard the history itself."""
 

@@ -12,6 +12,7 @@ from persistence.compile import (
     CALL_BIND,
     EXCLUDE_BIND,
     KEY_BIND,
+    Statement,
     rule_of_index,
 )
 from persistence.operation import Clash, Query
@@ -153,13 +154,16 @@ def _same_facts(program: Program, name: str, stored: Row, wanted: Row) -> None:
 def take_next(
     program: Program, name: str, params: Row, caller: Caller, exclude: Sequence[str] = ()
 ) -> Operation[Row | Refused]:
-    """Make a selection's transition on its next row.
+    """Make a selection's transition on its next row; under a given id within a transaction.
 
     Returns:
         The plain row afterwards, or a refusal: `nothing` to take, or all `locked` just now.
     """
     selection = program.machine.selection(name)
     if caller.given:
+        lock = program.dialect.call_lock()
+        if lock is not None:
+            yield Query(Statement(lock), {"machine": program.machine.name, "call": caller.call})
         repeated = yield from recall(program, selection.transition, None, params, caller)
         if repeated is not None:
             return repeated

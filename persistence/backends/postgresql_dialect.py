@@ -96,6 +96,10 @@ class PostgresqlDialect:
         """CREATE TABLE of two processes at once would fail in one of them."""
         return "SELECT pg_advisory_xact_lock(hashtext('sqlatch'), hashtext(current_schema()))"
 
+    def call_lock(self) -> str | None:
+        """Two that take a next row lock different ones, and no index knows that they are one."""
+        return "SELECT pg_advisory_xact_lock(hashtextextended(%(machine)s || ' ' || %(call)s, 0))"
+
     def layout_ddl(self) -> tuple[str, ...]:
         """Return the history's own guards."""
         name = HISTORY.name

@@ -151,6 +151,10 @@ class SqliteDialect:
         """BEGIN IMMEDIATE is lock enough."""
         return None
 
+    def call_lock(self) -> str | None:
+        """BEGIN IMMEDIATE is lock enough."""
+        return None
+
     def layout_ddl(self) -> tuple[str, ...]:
         """Return the history's own guards."""
         name, fixed = HISTORY.name, "illegal:history is append-only"

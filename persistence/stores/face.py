@@ -94,6 +94,23 @@ def whole(
     return run
 
 
+def selecting(
+    operation: Callable[Concatenate[_O, _P], Operation[_T]],
+) -> Callable[Concatenate[Face[_O], _P], _T]:
+    """Run an operation that takes a next row; one transaction where `call` is given.
+
+    Of two such calls of one id the second must see what the first took before it chooses.
+    """
+
+    @functools.wraps(operation)
+    def run(face: Face[_O], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        engine = face._engine  # noqa: SLF001 - its own
+        start = engine.run if kwargs.get("call") is None else engine.run_whole
+        return start(operation(face._operations, *args, **kwargs))  # noqa: SLF001 - its own
+
+    return run
+
+
 def limit_of(value: object, most: int = MAX_LISTED) -> int:
     """Return a list's limit.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from persistence.stores.face import Face, single, whole
+from persistence.stores.face import Face, selecting, single, whole
 from persistence.stores.run_claims import RunClaims
 from persistence.stores.run_creations import RunCreations
 from persistence.stores.run_moves import RunMoves
@@ -25,7 +25,7 @@ class Runs(Face[RunOperations]):
     enqueue = single(RunOperations.enqueue)
     claim = single(RunOperations.claim)
     claim_for_control = single(RunOperations.claim_for_control)
-    claim_next = single(RunOperations.claim_next)
+    claim_next = selecting(RunOperations.claim_next)
     claim_many = whole(RunOperations.claim_many)
     rebind = single(RunOperations.rebind)
     rebind_held = single(RunOperations.rebind_held)
