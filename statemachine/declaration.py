@@ -130,6 +130,7 @@ def _check_paths(machine: Machine) -> None:
     for state in machine.states:
         if state not in reached:
             raise MachineError(machine.name, f"state {state!r}", "no path leads to it")
+    for state in machine.states:
         ways = [
             transition.name
             for transition in machine.transitions

@@ -19,9 +19,9 @@ from statemachine.canonical import MAX_INTEGER, UNSTORABLE, JsonValue, canonical
 from statemachine.errors import InvalidArgument
 
 __all__ = [
-    "EPOCH", "MAX_DURATION", "MAX_INSTANT", "MAX_INTEGER", "MILLISECOND", "TOKEN_BYTES", "Boolean",
-    "Choice", "Duration", "Instant", "Integer", "Json", "JsonValue", "Kind", "Plain", "Prose", "Row",
-    "Text", "Token", "admit", "canonical_json", "member_of", "present", "stored",
+    "EPOCH", "MAX_DURATION", "MAX_INSTANT", "MAX_INTEGER", "MILLISECOND", "TOKEN_BYTES",
+    "Boolean", "Choice", "Duration", "Instant", "Integer", "Json", "JsonValue", "Kind", "Plain",
+    "Prose", "Row", "Text", "Token", "admit", "canonical_json", "member_of", "present", "stored",
 ]  # fmt: skip
 
 Plain: TypeAlias = None | bool | int | str
@@ -66,10 +66,16 @@ class Prose:
         cut_chars: Longer text is cut to this many code points; None: never cut.
 
         max_bytes: Most bytes of UTF-8, after trimming; None: unbounded. Blank text is then refused.
+
+        max_chars: Most code points, after trimming; None: unbounded. Blank text is then refused.
+
+        verbatim: U+0000 and lone surrogates are refused instead: what is stored is what was given.
     """
 
     cut_chars: int | None = None
     max_bytes: int | None = None
+    max_chars: int | None = None
+    verbatim: bool = False
 
 
 @frozen
@@ -187,6 +193,11 @@ def present(kind: Kind, value: Plain) -> Any:
         case Choice():
             return member_of(kind.options, str(value))
     assert_never(kind)
+
+
+def trimmed(text: str) -> str:
+    """Return the text without white space at its ends, as ECMAScript sees white space."""
+    return text.strip(_SPACE)
 
 
 def member_of(options: type[enum.Enum], text: str) -> enum.Enum:

@@ -45,7 +45,7 @@ def _dest(state: str | None) -> str | None:
 def _states(states: tuple[str, ...]) -> tuple[str, ...]:
     given: object = states
     # A lone state given for a tuple of states must not fall apart into its letters.
-    return (given,) if isinstance(given, str) else tuple(_state(state) for state in states)
+    return (_state(given),) if isinstance(given, str) else tuple(_state(state) for state in states)
 
 
 @frozen
@@ -279,6 +279,17 @@ class Machine:
             UnknownTransition: None is declared.
         """
         return _named(self, name, self.selections)
+
+    def selection_params(self, name: str) -> tuple[Param, ...]:
+        """Return what a selection needs: the transition's parameters, then those of its arms.
+
+        Raises:
+            UnknownTransition: None is declared.
+        """
+        selection = self.selection(name)
+        taken = list(self.transition(selection.transition).params)
+        conditions = [c for arm in selection.arms for c in (*arm.by, *arm.when)]
+        return params_in([*taken, *(t for c in conditions for t in terms_in(c))])
 
     def by_holder(self, transition: Transition) -> bool:
         """Tell whether only the lease's holder can make this transition."""
