@@ -42,12 +42,21 @@ from statemachine.machine import (
 )
 from statemachine.machines import (
     ALL,
+    NOTIFICATION,
     RUN_LAUNCH,
+    TURN_INTENT,
     ExecutionMode,
     HolderKind,
+    Notification,
+    NotificationKind,
+    NotificationStatus,
     Run,
     RunOutcome,
     RunStatus,
+    TurnCause,
+    TurnIntent,
+    TurnResolution,
+    TurnStatus,
 )
 from statemachine.outcome import (
     Actor,
@@ -102,8 +111,10 @@ from statemachine.vocabulary import (
 
 __all__ = [
     "ALL",
+    "NOTIFICATION",
     "NOW",
     "RUN_LAUNCH",
+    "TURN_INTENT",
     "Actor",
     "Add",
     "And",
@@ -146,6 +157,9 @@ __all__ = [
     "Not",
     "NotEqual",
     "NotNull",
+    "Notification",
+    "NotificationKind",
+    "NotificationStatus",
     "Now",
     "OneOf",
     "OnlyBy",
@@ -171,6 +185,10 @@ __all__ = [
     "Text",
     "Token",
     "Transition",
+    "TurnCause",
+    "TurnIntent",
+    "TurnResolution",
+    "TurnStatus",
     "Uniqueness",
     "UniquenessConflict",
     "UnknownTransition",

@@ -55,8 +55,11 @@ def fits(source: Kind, target: Kind) -> bool:
             pattern = target.pattern is None or re.fullmatch(target.pattern, _HASH) is not None
             return pattern and min(target.max_chars, target.max_bytes) >= len(_HASH)
         case Prose(), Prose():
-            return _within(source.cut_chars, target.cut_chars) and _within(
-                source.max_bytes, target.max_bytes
+            return (
+                _within(source.cut_chars, target.cut_chars)
+                and _within(source.max_bytes, target.max_bytes)
+                and _within(source.max_chars, target.max_chars)
+                and (source.verbatim or not target.verbatim)
             )
         case Json(), Json():
             return source.max_bytes <= target.max_bytes
