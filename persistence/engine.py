@@ -8,7 +8,7 @@ import secrets
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from persistence import layout
 from persistence.compile import Program
@@ -47,6 +47,9 @@ class Backend(Protocol):
     def session(self) -> AbstractContextManager[Session]:
         """Lend the calling thread's connection."""
 
+    def borrow(self, driver: object) -> Session | None:
+        """Return a session on a driver's connection of the caller's; None: not of this driver."""
+
     def wait_for_change(self, seconds: float) -> bool:
         """Wait until somebody else has committed; False when nobody did in time."""
 
@@ -66,15 +69,21 @@ class Engine:
         project: The project that the store is opened for; None: all of them.
 
         actor: Who calls, where a call does not say.
+
+        machines: Whose tables the store was opened with.
     """
 
     backend: Backend
     clock: Clock | None
     project: str | None
     actor: Actor
-    read_only: bool
-    _programs: dict[str, Program] = field(factory=dict, init=False)
+    machines: tuple[Machine, ...]
+    _programs: dict[str, Program] = field(factory=dict)
     _calls: tuple[int, str, Iterator[int]] = field(default=(0, "", iter(())), init=False)
+
+    def on(self, backend: Backend) -> Engine:
+        """Return an engine with another connection to the same database."""
+        return evolve(self, backend=backend)
 
     def program(self, machine: Machine) -> Program:
         """Return a machine's statements, compiled at most once."""

@@ -10,17 +10,21 @@ from attrs import define, frozen
 
 from persistence import layout
 from persistence.backends.sqlite import SqliteBackend, path_of
+from persistence.borrowed import borrowed
 from persistence.clock import Clock, SystemClock, milliseconds
-from persistence.engine import Backend, Engine, actor_of, key_of, seconds_of
+from persistence.engine import Engine, actor_of, key_of, seconds_of
 from persistence.history import events_after
+from persistence.stores.rows import RowOperations, Rows
 from persistence.stores.runs import RunOperations, Runs
 from statemachine.errors import InvalidArgument
 from statemachine.machines import ALL, RUN_LAUNCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
 
+    from persistence.backends.postgresql import PostgresqlBackend
+    from statemachine.machine import Machine
     from statemachine.outcome import Actor, Event, HostEvent
 
 BUSY_TIMEOUT = timedelta(seconds=5)
@@ -52,6 +56,37 @@ class Store:
 
     engine: Engine
     runs: Runs
+
+    @classmethod
+    def over(cls, engine: Engine) -> Self:
+        """Return the faces over an engine."""
+        return cls(engine, Runs(RunOperations(engine, engine.program(RUN_LAUNCH)), engine))
+
+    def machine(self, machine: Machine) -> Rows:
+        """Return the face of a machine that the store was opened with.
+
+        Raises:
+            InvalidArgument: It was not.
+        """
+        if machine not in self.engine.machines:
+            known = ", ".join(known.name for known in self.engine.machines)
+            raise InvalidArgument("machine", f"one that the store was opened with: {known}")
+        return Rows(RowOperations(self.engine, self.engine.program(machine)), self.engine)
+
+    def on(self, connection: object) -> Self:
+        """Return the same faces on a connection of the caller's, inside its transaction.
+
+        Whatever may be refused leaves the caller's own writes alive. Nothing is committed, rolled
+        back or retried that sqlatch did not begin.
+
+        Args:
+            connection: `sqlite3.Connection`, `psycopg.Connection`, or a SQLAlchemy `Connection` or
+                `Session` on one, to the store's database.
+
+        Raises:
+            InvalidArgument: Another kind of connection.
+        """
+        return self.over(self.engine.on(borrowed(connection, self.engine.backend)))
 
     @property
     def clock(self) -> Clock:
@@ -125,6 +160,7 @@ def open_store(
     create: bool = True,
     read_only: bool = False,
     project: str | None = "default",
+    machines: Sequence[Machine] = (),
     actor: Actor | None = None,
     busy_timeout: timedelta = BUSY_TIMEOUT,
 ) -> Store:
@@ -143,6 +179,8 @@ def open_store(
         read_only: Create nothing and write nothing.
 
         project: The project of creations, lists and `claim_next`; None: all of them.
+
+        machines: Own machines, whose tables are created and verified beside the shipped ones.
 
         actor: Who calls, where a call does not say; None: this process.
 
@@ -173,12 +211,11 @@ def open_store(
         clock,
         None if project is None else key_of(project, "project"),
         actor_of(actor),
-        read_only,
+        (*ALL, *machines),
     )
     with backend.session() as session:
-        layout.ensure(session, ALL, backend.dialect, create=create and not read_only)
-    runs = Runs(RunOperations(engine, engine.program(RUN_LAUNCH)), engine)
-    return Store(engine, runs)
+        layout.ensure(session, engine.machines, backend.dialect, create=create and not read_only)
+    return Store.over(engine)
 
 
 def _backend(
@@ -189,7 +226,7 @@ def _backend(
     create: bool,
     read_only: bool,
     wait: float,
-) -> Backend:
+) -> SqliteBackend | PostgresqlBackend:
     if url.startswith(("postgresql://", "postgres://")):
         # psycopg costs a quarter of a second to import, and SQLite needs none of it.
         from persistence.backends.postgresql import Postgres, PostgresqlBackend  # noqa: PLC0415

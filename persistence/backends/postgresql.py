@@ -6,18 +6,21 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from attrs import define, field, frozen
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from persistence.backends.postgresql_dialect import POSTGRESQL, PostgresqlDialect
 from persistence.backends.postgresql_wire import Pause, Rows, Send, Talk, Wire
 from statemachine.errors import StoreBusy, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _T = TypeVar("_T")
 Driver = psycopg.Connection[tuple[Any, ...]]
@@ -140,6 +143,14 @@ class PostgresqlBackend:
     def _dial(self) -> Driver:
         return psycopg.connect(self.place.url, **self.place.settings)  # type: ignore[arg-type]  # settings are of several types
 
+    def borrow(self, driver: object) -> Session | None:
+        """Return a session on a caller's connection; None when it is not one of `psycopg`."""
+        if not isinstance(driver, psycopg.Connection):
+            return None
+        idle = driver.info.transaction_status == TransactionStatus.IDLE
+        alone = driver.autocommit and idle
+        return Session.on(driver, self.now, depth=0 if alone else 1, careful=True)
+
     def wait_for_change(self, seconds: float) -> bool:
         """Wait for a notification; where none can be had, the poll is all there is."""
         deadline = time.monotonic() + seconds
@@ -188,8 +199,15 @@ class Session:
     pid: int = field(factory=os.getpid, init=False)
 
     @classmethod
-    def on(cls, driver: Driver, now: Callable[[], int] | None) -> Session:
-        """Return a session on an open connection."""
+    def on(
+        cls,
+        driver: Driver,
+        now: Callable[[], int] | None,
+        *,
+        depth: int = 0,
+        careful: bool = False,
+    ) -> Session:
+        """Return a session on an open connection; `depth` and `careful` as for `Wire`."""
         info = driver.info
         return cls(
             driver,
@@ -197,6 +215,8 @@ class Session:
                 lambda: driver.closed or driver.broken,
                 lambda: info.transaction_status == TransactionStatus.INERROR,
                 now,
+                depth,
+                careful,
             ),
         )
 
@@ -240,7 +260,8 @@ class Session:
             time.sleep(step.seconds)
             return talk.send(())
         try:
-            cursor = self._driver.execute(step.sql.encode(), step.params)
+            cursor = self._driver.cursor(row_factory=tuple_row)  # a caller's makes its own rows
+            cursor.execute(step.sql.encode(), step.params)
             rows: Rows = cursor.fetchall() if cursor.description else ()
         except psycopg.Error as error:
             return talk.throw(error)

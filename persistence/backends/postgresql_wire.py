@@ -54,12 +54,15 @@ class Wire:
         now: The reading of an explicit clock, in milliseconds; None: the server's clock rules.
 
         depth: How many transactions are open: one, and savepoints in it.
+
+        careful: Whether every statement in a transaction runs in a savepoint: it is the caller's.
     """
 
     broken: Callable[[], bool]
     spoiled: Callable[[], bool]
     now: Callable[[], int] | None
     depth: int = 0
+    careful: bool = False
 
     def execute(
         self, sql: str, params: Mapping[str, object], *, fragile: bool
@@ -93,7 +96,7 @@ class Wire:
 
     def _inside(self, sql: str, bound: Mapping[str, object], *, fragile: bool) -> Talk[Rows]:
         """A refusal would spoil the whole transaction: what may be refused runs in a savepoint."""
-        if not fragile:
+        if not (fragile or self.careful):
             return (yield from self._said(sql, bound))
         yield from self._said(f"SAVEPOINT {_SAVEPOINT}")
         try:

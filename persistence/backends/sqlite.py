@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from attrs import define, field
 
+from persistence.backends.sqlite_borrowed import BorrowedSession
 from persistence.backends.sqlite_dialect import SQLITE, SqliteDialect
 from persistence.backends.sqlite_errors import is_busy, translated
 from persistence.compile import NOW_BIND
@@ -131,6 +132,10 @@ class SqliteBackend:
         except OSError as error:
             msg = f"{self.path} cannot be created: {error.strerror}"
             raise StoreUnavailable(msg) from error
+
+    def borrow(self, driver: object) -> BorrowedSession | None:
+        """Return a session on a caller's connection; None when it is not one of `sqlite3`."""
+        return BorrowedSession(driver, self.now) if isinstance(driver, sqlite3.Connection) else None
 
     def wait_for_change(self, seconds: float) -> bool:
         """Wait until another connection has committed; False when none did in time."""

@@ -20,7 +20,12 @@ _MISSING = ("no such table", "no such column", "no such trigger", "has no column
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Tell whether another connection is in the way, for now."""
+    """Tell whether another connection is in the way, for now.
+
+    A snapshot that another writer has overtaken is: for good.
+    """
+    if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY_SNAPSHOT:
+        return False
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 

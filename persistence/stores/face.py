@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar
 
 from attrs import frozen
 
+from persistence import history
 from persistence.execute import apply
+from persistence.operation import Query
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import Integer, admit
 from statemachine.simulate import admit_params
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from persistence.engine import Engine
     from persistence.operation import Operation
     from statemachine.kinds import Row
-    from statemachine.outcome import Actor, Refused
+    from statemachine.outcome import Actor, Event, Refused
 
 _O = TypeVar("_O", covariant=True)  # noqa: PLC0105 - short, as the others
 _P = ParamSpec("_P")
@@ -55,11 +57,33 @@ class Operations:
         Raises:
             InvalidArgument: A value out of its bounds; nothing was written.
         """
-        machine = self.program.machine
-        field = machine.fields[machine.key.name]
-        plain_key = str(admit(field.kind, key, field.name))
-        params = admit_params(machine.transition(name).params, values)
-        return apply(self.program, name, plain_key, params, self.engine.caller(call, actor))
+        params = admit_params(self.program.machine.transition(name).params, values)
+        caller = self.engine.caller(call, actor)
+        return apply(self.program, name, self.key(key), params, caller)
+
+    def key(self, value: object) -> str:
+        """Return a row's key.
+
+        Raises:
+            InvalidArgument: It is none.
+        """
+        field = self.program.machine.fields[self.program.machine.key.name]
+        return str(admit(field.kind, value, field.name))
+
+    def steps(self, key: object, *, after_revision: int, limit: int) -> Operation[list[Event]]:
+        """Read a row's history behind a revision, oldest first.
+
+        Raises:
+            InvalidArgument: A bound is broken; `limit` is 1 to 1,000.
+        """
+        params = {
+            "machine": self.program.machine.name,
+            "key": self.key(key),
+            "after": admit(Integer(), after_revision, "after_revision"),
+            "limit": limit_of(limit),
+        }
+        answer = yield Query(history.of_row(self.program.dialect), params)
+        return [history.event_of(row) for row in answer.rows]
 
 
 @frozen

@@ -112,7 +112,7 @@ class RunClaims(Operations):
         bound = _binding(workflow, source_ref, source, definition_digest, expected_source_ref)
         values = {**bound, **_taking(runner_id, lease, holder_kind, token)}
         params = admit_params(self.program.machine.transition("rebind").params, values)
-        row, _ = yield from read(self.program, self.run_id(run_id))
+        row, _ = yield from read(self.program, self.key(run_id))
         names = ("source_ref", "source", "definition_digest")
         parked = row if row is not None and row["status"] == "parked" else None
         if parked is not None and all(parked[name] == params[name] for name in names):
@@ -235,18 +235,10 @@ class RunClaims(Operations):
             name = f"{name}_anywhere"
         else:
             params["project"] = self.engine.project
-        passed = [self.run_id(key) for key in texts_of(exclude, "exclude", MAX_EXCLUDED)]
+        passed = [self.key(key) for key in texts_of(exclude, "exclude", MAX_EXCLUDED)]
         caller = self.engine.caller(call, actor or _runner(kind, runner_id))
         row = yield from take_next(self.program, name, params, caller, passed)
         return row if isinstance(row, Refused) else Claim(self.program.record(row), token)
-
-    def run_id(self, value: object) -> str:
-        """Return a run id.
-
-        Raises:
-            InvalidArgument: It is none.
-        """
-        return str(admit(self.program.machine.fields["run_id"].kind, value, "run_id"))
 
 
 def _taking(

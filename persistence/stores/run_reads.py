@@ -21,7 +21,7 @@ from persistence.refusal import read
 from persistence.stores.claims import Claim, claim_of, presented
 from persistence.stores.face import Operations, limit_of, texts_of
 from statemachine.errors import IdentityConflict
-from statemachine.kinds import Choice, Integer, Text, admit, canonical_json
+from statemachine.kinds import Choice, Text, admit, canonical_json
 from statemachine.machines import RunStatus
 from statemachine.outcome import Actor, Event, HostEvent, Moved, Reason, Refused
 from statemachine.simulate import decide
@@ -41,7 +41,7 @@ class RunReads(Operations):
 
     def get(self, run_id: str) -> Operation[Run | None]:
         """Return a run, or None."""
-        row, _ = yield from read(self.program, self._run_id(run_id))
+        row, _ = yield from read(self.program, self.key(run_id))
         run: Run | None = None if row is None else self.program.record(row)
         return run
 
@@ -69,14 +69,7 @@ class RunReads(Operations):
         self, run_id: str, *, after_revision: int = 0, limit: int = 100
     ) -> Operation[list[Event]]:
         """Return a run's steps behind a revision, oldest first; `limit` 1 to 1,000."""
-        params = {
-            "machine": self.program.machine.name,
-            "key": self._run_id(run_id),
-            "after": admit(Integer(), after_revision, "after_revision"),
-            "limit": limit_of(limit),
-        }
-        answer = yield Query(history.of_row(self.program.dialect), params)
-        return [history.event_of(row) for row in answer.rows]
+        return (yield from self.steps(run_id, after_revision=after_revision, limit=limit))
 
     def append_event(
         self,
@@ -108,7 +101,7 @@ class RunReads(Operations):
 
             IdentityConflict: The call id was used for something else.
         """
-        machine, key = self.program.machine, self._run_id(run_id)
+        machine, key = self.program.machine, self.key(run_id)
         kind = str(admit(Text(), type, "type"))
         text = canonical_json(payload, "payload", MAX_PAYLOAD)
         caller = self.engine.caller(call, actor)
@@ -186,7 +179,7 @@ class RunReads(Operations):
         ]
         params[STATES_BIND] = self.program.dialect.as_list(states)
         if after is not None:
-            params[AFTER_BIND] = self._run_id(after)
+            params[AFTER_BIND] = self.key(after)
         wanted = Listing(
             tuple(equal),
             states=bool(states),
@@ -195,6 +188,3 @@ class RunReads(Operations):
         )
         answer = yield Query(listing(self.program, wanted), params)
         return [self.program.record(self.program.row(row)) for row in answer.rows]
-
-    def _run_id(self, value: object) -> str:
-        return str(admit(self.program.machine.fields["run_id"].kind, value, "run_id"))

@@ -1,0 +1,81 @@
+"""Running on a connection that the caller keeps, inside the caller's own transaction."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from attrs import frozen
+
+from statemachine.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from persistence.dialect import Dialect
+    from persistence.engine import Backend, Session
+
+
+@frozen(eq=False)
+class BorrowedBackend:
+    """The database behind a caller's connection.
+
+    Attributes:
+        dialect: How it wants its statements.
+    """
+
+    dialect: Dialect
+    _session: Session
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """Lend the caller's connection."""
+        yield self._session
+
+    def borrow(self, driver: object) -> Session | None:
+        """Return nothing: a borrowed connection lends no other."""
+        del driver
+        return None
+
+    def wait_for_change(self, seconds: float) -> bool:
+        """Refuse: a connection in a transaction sees no change.
+
+        Raises:
+            InvalidArgument: Always.
+        """
+        raise InvalidArgument("store", f"an own one, to wait {seconds:g} s on")
+
+    def close(self) -> None:
+        """Leave the caller's connection as it is."""
+
+
+def borrowed(connection: object, lender: Backend) -> BorrowedBackend:
+    """Return a backend on a caller's connection.
+
+    Args:
+        connection: A connection of the backend's driver (`sqlite3`, `psycopg`), or a SQLAlchemy
+            `Connection` or `Session` on one.
+
+        lender: The store's own backend.
+
+    Raises:
+        InvalidArgument: No such connection.
+    """
+    session = lender.borrow(_driver_of(connection))
+    if session is None:
+        raise InvalidArgument("connection", f"a connection to {lender.dialect.name}")
+    return BorrowedBackend(lender.dialect, session)
+
+
+def _driver_of(connection: object) -> object:
+    """Return the driver's connection; SQLAlchemy is told that a transaction has begun."""
+    orm = sys.modules.get("sqlalchemy.orm")
+    if orm is not None and isinstance(connection, orm.Session):
+        connection = connection.connection()
+    if isinstance(connection, sa.Connection):
+        if not connection.in_transaction():
+            connection.begin()
+        return connection.connection.driver_connection
+    return connection

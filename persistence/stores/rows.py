@@ -1,0 +1,153 @@
+"""The face of any machine, the user's own included: `store.machine(M)`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from persistence.execute import create, take_next
+from persistence.operation import Query
+from persistence.reading import AFTER_BIND, LIMIT_BIND, STATES_BIND, Listing, listing
+from persistence.refusal import read
+from persistence.stores.face import Face, Operations, limit_of, single, texts_of
+from statemachine.kinds import admit
+from statemachine.outcome import Actor, Event, Refused
+from statemachine.simulate import admit_params
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from persistence.operation import Operation
+
+MAX_EXCLUDED = 1_000
+
+
+class RowOperations(Operations):
+    """Every operation that a declaration gives, without I/O; records are of the machine's class."""
+
+    def create(
+        self,
+        name: str,
+        values: Mapping[str, object],
+        *,
+        call: str | None = None,
+        actor: Actor | None = None,
+    ) -> Operation[Any]:
+        """Make a declared creation.
+
+        Args:
+            name: The creation.
+
+            values: Its parameters, by name; Python values.
+
+            call: The call's id, kept over retries; minted when None.
+
+            actor: Who calls; None: the store's.
+
+        Returns:
+            The record; the stored one where the same key was created before with the same facts.
+
+        Raises:
+            UnknownTransition, InvalidArgument, IdentityConflict, UniquenessConflict: Nothing was
+                written.
+        """
+        params = admit_params(self.program.machine.creation(name).params, values)
+        caller = self.engine.caller(call, actor)
+        row, _ = yield from create(self.program, name, params, caller)
+        return self.program.record(row)
+
+    def apply(
+        self,
+        name: str,
+        key: str,
+        values: Mapping[str, object] | None = None,
+        *,
+        call: str | None = None,
+        actor: Actor | None = None,
+    ) -> Operation[Any | Refused]:
+        """Make a declared transition; answers the moved record or why it did not move.
+
+        Raises:
+            UnknownTransition, InvalidArgument: Nothing was written.
+        """
+        row = yield from self.call(name, key, values or {}, call=call, actor=actor)
+        return row if isinstance(row, Refused) else self.program.record(row)
+
+    def next(
+        self,
+        name: str,
+        values: Mapping[str, object],
+        *,
+        exclude: Collection[str] = (),
+        call: str | None = None,
+        actor: Actor | None = None,
+    ) -> Operation[Any | Refused]:
+        """Make a selection's transition on its next row.
+
+        Args:
+            name: The selection.
+
+            values: The parameters of the transition and of the selection's arms.
+
+            exclude: At most 1,000 keys that are passed over.
+
+            call, actor: As for `create`.
+
+        Returns:
+            The record, or `Refused`: `nothing` to take, or all of it `locked` just now.
+
+        Raises:
+            UnknownTransition, InvalidArgument: Nothing was written.
+        """
+        params = admit_params(self.program.machine.selection_params(name), values)
+        passed = [self.key(key) for key in texts_of(exclude, "exclude", MAX_EXCLUDED)]
+        caller = self.engine.caller(call, actor)
+        row = yield from take_next(self.program, name, params, caller, passed)
+        return row if isinstance(row, Refused) else self.program.record(row)
+
+    def get(self, key: str) -> Operation[Any | None]:
+        """Return a record, or None."""
+        row, _ = yield from read(self.program, self.key(key))
+        return None if row is None else self.program.record(row)
+
+    def history(
+        self, key: str, *, after_revision: int = 0, limit: int = 100
+    ) -> Operation[list[Event]]:
+        """Return a row's steps behind a revision, oldest first; `limit` 1 to 1,000."""
+        return (yield from self.steps(key, after_revision=after_revision, limit=limit))
+
+    def list(
+        self,
+        *,
+        states: Collection[str] = (),
+        limit: int = 100,
+        newest_first: bool = False,
+        after: str | None = None,
+    ) -> Operation[list[Any]]:
+        """List records in the machine's order; `limit` 1 to 1,000, continued behind `after`."""
+        machine = self.program.machine
+        known = machine.fields[machine.state.name].kind
+        chosen = [
+            str(admit(known, s, "states")) for s in texts_of(states, "states", len(machine.states))
+        ]
+        params: dict[str, object] = {
+            LIMIT_BIND: limit_of(limit),
+            STATES_BIND: self.program.dialect.as_list(chosen),
+        }
+        if after is not None:
+            params[AFTER_BIND] = self.key(after)
+        wanted = Listing(
+            states=bool(chosen), after=after is not None, newest_first=bool(newest_first)
+        )
+        answer = yield Query(listing(self.program, wanted), params)
+        return [self.program.record(self.program.row(row)) for row in answer.rows]
+
+
+class Rows(Face[RowOperations]):
+    """The rows of one machine; see `RowOperations` for each call."""
+
+    create = single(RowOperations.create)
+    apply = single(RowOperations.apply)
+    next = single(RowOperations.next)
+    get = single(RowOperations.get)
+    history = single(RowOperations.history)
+    list = single(RowOperations.list)

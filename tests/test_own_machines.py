@@ -1,0 +1,191 @@
+"""An own machine on the store, and inside the caller's own transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from psycopg.rows import dict_row
+from sqlalchemy.orm import Session
+
+from persistence import ManualClock, Store, open_store
+from statemachine import Reason, Refused
+from statemachine.errors import IdentityConflict, InvalidArgument, UniquenessConflict
+from statemachine.machines import RUN_LAUNCH
+from tests.order import ORDER, OrderState
+
+Run = Callable[[str], Any]
+
+
+def _text(connection: sa.Connection | Session) -> Run:
+    return lambda sql: connection.execute(sa.text(sql))
+
+
+def _sqlite3(url: str) -> Iterator[tuple[Any, Run]]:
+    connection = sqlite3.connect(url)
+    connection.row_factory = sqlite3.Row
+    yield connection, connection.execute
+    connection.close()
+
+
+def _psycopg(url: str) -> Iterator[tuple[Any, Run]]:
+    with psycopg.connect(url, row_factory=dict_row) as connection:
+        yield connection, lambda sql: connection.execute(sql.encode())
+
+
+def _engine(url: str) -> sa.Engine:
+    if url.startswith("postgresql"):
+        return sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:", 1))
+    return sa.create_engine(f"sqlite:///{url}")
+
+
+def _core(url: str) -> Iterator[tuple[Any, Run]]:
+    engine = _engine(url)
+    with engine.connect() as connection:
+        yield connection, _text(connection)
+    engine.dispose()
+
+
+def _orm(url: str) -> Iterator[tuple[Any, Run]]:
+    engine = _engine(url)
+    with Session(engine) as session:
+        yield session, _text(session)
+    engine.dispose()
+
+
+KINDS = {
+    "sqlite3": _sqlite3,
+    "psycopg": _psycopg,
+    "sqlalchemy-core-sqlite": _core,
+    "sqlalchemy-orm-sqlite": _orm,
+    "sqlalchemy-core-postgresql": _core,
+    "sqlalchemy-orm-postgresql": _orm,
+}
+
+
+@pytest.fixture(name="place", params=KINDS)
+def _place(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[Store, Any, Run, Callable[[], int]]]:
+    """A store, a caller's connection, how to run SQL on it, and how many rows it wrote for good."""
+    kind = str(request.param)
+    on_server = kind == "psycopg" or kind.endswith("postgresql")
+    url = request.getfixturevalue("postgres_url") if on_server else str(tmp_path / "shop.db")
+    with open_store(url, clock=ManualClock(), machines=(ORDER,)) as store:
+        for connection, run in KINDS[kind](url):
+            run("CREATE TABLE parcels (number integer)")
+            connection.commit()
+
+            def written(url: str = url, *, on_server: bool = on_server) -> int:
+                if on_server:
+                    with psycopg.connect(url) as other:
+                        row = other.execute("SELECT count(*) FROM parcels").fetchone()
+                else:
+                    other_file = sqlite3.connect(url)
+                    row = other_file.execute("SELECT count(*) FROM parcels").fetchone()
+                    other_file.close()
+                assert row is not None
+                return int(row[0])
+
+            yield store, connection, run, written
+
+
+Place = tuple[Store, Any, Run, Callable[[], int]]
+
+
+def test_transitions_commit_with_the_callers_writes(place: Place) -> None:
+    """What sqlatch moved in the caller's transaction is there once the caller commits."""
+    store, connection, run, written = place
+    orders = store.on(connection).machine(ORDER)
+
+    run("INSERT INTO parcels VALUES (1)")
+    orders.create("place", {"order_id": "o-1", "basket": "b-1"})
+    orders.apply("pay", "o-1")
+
+    assert store.machine(ORDER).get("o-1") is None
+    connection.commit()
+    assert store.machine(ORDER).get("o-1").state == OrderState.PAID
+    assert written() == 1
+
+
+def test_transitions_are_undone_with_the_callers_writes(place: Place) -> None:
+    """Nothing that sqlatch moved in the caller's transaction outlives its rollback."""
+    store, connection, run, written = place
+    orders = store.on(connection).machine(ORDER)
+
+    run("INSERT INTO parcels VALUES (1)")
+    orders.create("place", {"order_id": "o-1", "basket": "b-1"})
+    connection.rollback()
+
+    assert store.machine(ORDER).get("o-1") is None
+    assert store.machine(ORDER).history("o-1") == []
+    assert written() == 0
+
+
+def test_a_refusal_leaves_the_callers_writes_alive(place: Place) -> None:
+    """Neither a refusal nor a broken uniqueness rule spoils the caller's transaction."""
+    store, connection, run, written = place
+    orders = store.on(connection).machine(ORDER)
+
+    run("INSERT INTO parcels VALUES (1)")
+    orders.create("place", {"order_id": "o-1", "basket": "b-1"})
+    missing = orders.apply("pay", "nowhere")
+    with pytest.raises(IdentityConflict):
+        orders.create("place", {"order_id": "o-1", "basket": "b-2"})
+    with pytest.raises(UniquenessConflict) as conflict:
+        orders.create("place", {"order_id": "o-2", "basket": "b-1"})
+    run("INSERT INTO parcels VALUES (2)")
+    connection.commit()
+
+    assert isinstance(missing, Refused)
+    assert Reason.MISSING is missing.reason
+    assert conflict.value.blocker.order_id == "o-1"  # type: ignore[attr-defined]  # the record in the way
+    assert store.machine(ORDER).get("o-1").state == OrderState.PENDING
+    assert written() == 2
+
+
+def test_a_block_on_the_callers_connection_is_all_or_nothing(place: Place) -> None:
+    """`transaction()` on a caller's connection is a savepoint: it undoes its block alone."""
+    store, connection, run, written = place
+    here = store.on(connection)
+
+    run("INSERT INTO parcels VALUES (1)")
+    with pytest.raises(ZeroDivisionError), here.transaction():
+        here.machine(ORDER).create("place", {"order_id": "o-1", "basket": "b-1"})
+        raise ZeroDivisionError
+    with here.transaction():
+        here.machine(ORDER).create("place", {"order_id": "o-2", "basket": "b-2"})
+    connection.commit()
+
+    assert store.machine(ORDER).get("o-1") is None
+    assert store.machine(ORDER).get("o-2").order_id == "o-2"
+    assert written() == 1
+
+
+def test_the_shipped_faces_work_there_too(place: Place) -> None:
+    """`store.on(connection).runs` is the same queue."""
+    store, connection, _, _ = place
+    run = store.on(connection).runs.reserve(
+        workflow="w", source_ref="r", source={}, definition_digest="d"
+    )
+    connection.commit()
+
+    assert run == store.runs.get(run.run_id)
+
+
+def test_a_foreign_connection_is_refused(store: Store) -> None:
+    """Only a connection of the store's own driver can carry its transitions."""
+    with pytest.raises(InvalidArgument, match="connection"):
+        store.on(object())
+
+
+def test_an_unknown_machine_is_refused(store: Store) -> None:
+    """A machine whose table the store was not opened with is refused by name."""
+    assert store.machine(RUN_LAUNCH) is not None
+    with pytest.raises(InvalidArgument, match="run_launch"):
+        store.machine(ORDER)
