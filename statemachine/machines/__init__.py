@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from statemachine.machines._lease import HolderKind
+from statemachine.machines._run import ExecutionMode, Run, RunOutcome, RunStatus
 from statemachine.machines.notification import (
     NOTIFICATION,
     Notification,
     NotificationKind,
     NotificationStatus,
 )
-from statemachine.machines.run_launch import RUN_LAUNCH, ExecutionMode, Run, RunOutcome, RunStatus
+from statemachine.machines.run_launch import RUN_LAUNCH
 from statemachine.machines.turn_intent import (
     TURN_INTENT,
     TurnCause,

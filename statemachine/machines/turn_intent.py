@@ -20,7 +20,7 @@ from statemachine.machine import (
     Uniqueness,
 )
 from statemachine.machines import _lease as lease
-from statemachine.machines.run_launch import RUN_ID, RunId, SmallJson
+from statemachine.machines._run import RUN_ID, RunId, SmallJson
 from statemachine.vocabulary import (
     NOW,
     AtMost,
