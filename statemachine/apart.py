@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from attrs import field, frozen
 
 from statemachine.examples import NOW_MS, PERIOD_MS, examples
-from statemachine.kinds import Boolean, Choice, Instant, Integer, Kind, Plain
+from statemachine.kinds import MAX_INSTANT, Boolean, Choice, Instant, Integer, Kind, Plain
 from statemachine.solve import Solver, Variable, variables_of
 from statemachine.vocabulary import (
     Assignment,
@@ -78,7 +78,7 @@ def told_apart(
     apart: dict[Variable, tuple[Plain, ...]] = {}
     for variable in variables_of(read):
         kind, nullable = _kind(variable, fields)
-        values = groups[variable].values(kind) if variable in groups else ()
+        values = groups[variable].values(kind, fields) if variable in groups else ()
         if not values:
             values = examples(kind)[:1]
         elif not thorough and isinstance(variable, Param) and groups[variable].is_pair:
@@ -109,28 +109,33 @@ class _Group:
         columns = [v for v in self.variables if isinstance(v, Column)]
         return len(self.variables) == _PAIR and len(columns) == 1 and not self.anchors
 
-    def values(self, kind: Kind) -> tuple[Plain, ...]:
+    def values(self, kind: Kind, fields: Fields) -> tuple[Plain, ...]:
         """Return what to try of a kind, in order; without NULL."""
         if isinstance(kind, Boolean):
             return examples(kind)
         if isinstance(kind, Integer | Instant):
-            return self._numbers(kind)
+            return self._numbers(kind, fields)
         beside = [value for value in examples(kind) if value not in self.anchors]
         wanted = 1 if self.anchors else min(2, len(self.variables))
         values = (*self.anchors, *beside[:wanted])
         allowed = kind.texts if isinstance(kind, Choice) else values
         return tuple(value for value in values if value in allowed)
 
-    def _numbers(self, kind: Integer | Instant) -> tuple[Plain, ...]:
+    def _numbers(self, kind: Integer | Instant, fields: Fields) -> tuple[Plain, ...]:
         steps = (-1, 0, 1) if self.ordered else (0, 1)
         anchors = [int(anchor) for anchor in self.anchors if anchor is not None]
         if not anchors and len(self.variables) > 1:
-            several = len([v for v in self.variables if isinstance(v, Column)]) > 1
-            steps = (0, 1) if several else steps
-            anchors = [kind.minimum + 1 if isinstance(kind, Integer) else NOW_MS]
-        low, high = (kind.minimum, kind.maximum) if isinstance(kind, Integer) else (0, 2**53)
+            if not self.is_pair:
+                steps = (0, 1)
+            anchors = [NOW_MS if isinstance(kind, Instant) else self._least(fields) - steps[0]]
+        low, high = (kind.minimum, kind.maximum) if isinstance(kind, Integer) else (0, MAX_INSTANT)
         values = sorted({anchor + step for anchor in anchors for step in steps})
         return tuple(value for value in values if low <= value <= high)
+
+    def _least(self, fields: Fields) -> int:
+        """Return the least integer above zero that all the variables may hold."""
+        kinds = [_kind(variable, fields)[0] for variable in self.variables]
+        return max(1, *(kind.minimum for kind in kinds if isinstance(kind, Integer)))
 
 
 def _groups(

@@ -62,7 +62,7 @@ class _Hold:
     Attributes:
         guards: Those that read its token, with their meaning.
 
-        generation: Name of the parameter that presents its generation, if any.
+        generation: Name of the parameter that presents its generation, if one does.
     """
 
     guards: tuple[tuple[Guard, Meaning], ...]
@@ -79,7 +79,7 @@ def _hold(machine: Machine, name: str) -> _Hold:
     )
     presented = [
         param
-        for guard in guards
+        for guard in machine.transition(name).when
         if lease is not None
         for param in _compared(guard.condition, lease.generation)
     ]

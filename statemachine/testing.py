@@ -78,21 +78,19 @@ def plain_values(kind: Kind) -> st.SearchStrategy[Plain]:
     assert_never(kind)
 
 
-@st.composite
-def rows(draw: st.DrawFn, machine: Machine) -> dict[str, Plain]:
+def rows(machine: Machine) -> st.SearchStrategy[dict[str, Plain]]:
     """Return plain rows of a machine, in any state, that satisfy its invariants."""
-    completion = Completion(machine)
-    fixed: dict[str, Plain] = {}
-    state = draw(st.sampled_from(machine.states))
-    names = draw(st.permutations([name for name in machine.fields if name != machine.state.name]))
-    for name in [machine.state.name, *names[: draw(st.integers(0, len(names)))]]:
+    return _rows(machine, Completion(machine))
+
+
+@st.composite
+def _rows(draw: st.DrawFn, machine: Machine, completion: Completion) -> dict[str, Plain]:
+    fixed: dict[str, Plain] = {machine.state.name: draw(st.sampled_from(machine.states))}
+    others = [name for name in machine.fields if name not in fixed]
+    for name in draw(st.lists(st.sampled_from(others), unique=True)):
         declared = machine.fields[name]
         values = plain_values(declared.kind)
-        value = (
-            state
-            if name == machine.state.name
-            else draw(st.none() | values if declared.nullable else values)
-        )
+        value = draw(st.none() | values if declared.nullable else values)
         # A value that no row with the earlier ones can hold is left out.
         if completion.row({**fixed, name: value}) is not None:
             fixed[name] = value

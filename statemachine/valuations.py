@@ -13,12 +13,16 @@ from statemachine.examples import NOW_MS, examples
 from statemachine.interpret import meaning
 from statemachine.kinds import Boolean, Choice, Duration, Instant, Plain, Row
 from statemachine.solve import Solver, Variable, variables_of
-from statemachine.vocabulary import Column, Condition, Param, terms_in, terms_of
+from statemachine.vocabulary import Column, Param, terms_in, terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from statemachine.machine import Machine, Transition
+
+
+_REMEMBERED = 20_000
+"""How many completions are kept at hand."""
 
 
 @frozen
@@ -159,8 +163,9 @@ class Completion:
         conditions = [invariant.condition for invariant in machine.invariants]
         self._machine = machine
         self._solver = Solver(conditions, NOW_MS)
+        apart = told_apart(conditions, (), machine.fields, thorough=True)
         self.free: dict[Variable, tuple[Plain, ...]] = {
-            Column(n): _plainest(machine, n, conditions) for n in machine.fields
+            Column(n): _plainest(machine, n, apart.get(Column(n), ())) for n in machine.fields
         }
         self._filled = {v: tuple(reversed(values)) for v, values in self.free.items()}
         self._found: dict[tuple[object, ...], dict[Variable, Plain] | None] = {}
@@ -178,6 +183,8 @@ class Completion:
             v: (fixed[v.name],) if v.name in fixed else free[v] for v in free
         }
         bound = tuple((v, fixed[v.name]) for v in self._solver.variables if v.name in fixed)
+        if len(self._found) > _REMEMBERED:
+            self._found.clear()
         if (filled, bound) not in self._found:
             known = {v: domains[v] for v in self._solver.variables}
             self._found[filled, bound] = self._solver.first(known)
@@ -187,10 +194,9 @@ class Completion:
         return {v.name: found[v] if v in found else values[0] for v, values in domains.items()}
 
 
-def _plainest(machine: Machine, name: str, conditions: list[Condition]) -> tuple[Plain, ...]:
+def _plainest(machine: Machine, name: str, compared: tuple[Plain, ...]) -> tuple[Plain, ...]:
     """Return what a column may hold in a completed row, the default and NULL first."""
     declared = machine.fields[name]
-    compared = told_apart(conditions, (), machine.fields, thorough=True).get(Column(name), ())
     wide = () if isinstance(declared.kind, Instant | Duration) else compared
     first = ((declared.default,) if declared.has_default else ()) + (None,) * declared.nullable
     values = tuple(dict.fromkeys((*first, *examples(declared.kind), *wide)))

@@ -112,7 +112,7 @@ ORDER = Machine(
         ),
         Invariant(
             "nothing unpaid is shipped",
-            implies(IsNull(order.paid_at), Not(Equal(order.state, SHIPPED))),
+            implies(IsNull(order.paid_at), Not(OneOf(order.state, (PAID, SHIPPED)))),
         ),
         Invariant("reminders are few", Or(AtMost(order.reminders, 3), IsNull(order.coupon))),
     ),

@@ -73,7 +73,7 @@ Columns by class; all others are mutable.
 True of every row at rest.
 
 - shipped exactly with a parcel: `state = 'shipped' exactly when parcel is not null`
-- nothing unpaid is shipped: `paid_at is null implies not (state = 'shipped')`
+- nothing unpaid is shipped: `paid_at is null implies not (state in ('paid', 'shipped'))`
 - reminders are few: `reminders <= 3 or coupon is null`
 
 ## Uniqueness rules
