@@ -5,6 +5,9 @@ from __future__ import annotations
 from persistence.clock import Clock, ManualClock, SystemClock
 from persistence.store import Page, Store, open_store
 from persistence.stores.claims import AlreadyFinal, Cancelled, CancelRequested, Claim, Unchanged
+from persistence.stores.intent_deliveries import IntentClaim
+from persistence.stores.notifications import NotificationClaim
+from persistence.stores.turn_facts import TurnFacts
 
 __all__ = [
     "AlreadyFinal",
@@ -12,10 +15,13 @@ __all__ = [
     "Cancelled",
     "Claim",
     "Clock",
+    "IntentClaim",
     "ManualClock",
+    "NotificationClaim",
     "Page",
     "Store",
     "SystemClock",
+    "TurnFacts",
     "Unchanged",
     "open_store",
 ]

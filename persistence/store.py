@@ -14,10 +14,12 @@ from persistence.borrowed import borrowed
 from persistence.clock import Clock, SystemClock, milliseconds
 from persistence.engine import Engine, actor_of, key_of, seconds_of
 from persistence.history import events_after
+from persistence.stores.intents import IntentOperations, Intents
+from persistence.stores.notifications import NotificationOperations, Notifications
 from persistence.stores.rows import RowOperations, Rows
 from persistence.stores.runs import RunOperations, Runs
 from statemachine.errors import InvalidArgument
-from statemachine.machines import ALL, RUN_LAUNCH
+from statemachine.machines import ALL, NOTIFICATION, RUN_LAUNCH, TURN_INTENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,15 +54,26 @@ class Store:
         engine: What runs operations.
 
         runs: The face of run launch.
+
+        intents: The face of turn intents.
+
+        notifications: The face of notifications.
     """
 
     engine: Engine
     runs: Runs
+    intents: Intents
+    notifications: Notifications
 
     @classmethod
     def over(cls, engine: Engine) -> Self:
         """Return the faces over an engine."""
-        return cls(engine, Runs(RunOperations(engine, engine.program(RUN_LAUNCH)), engine))
+        return cls(
+            engine,
+            Runs(RunOperations(engine, engine.program(RUN_LAUNCH)), engine),
+            Intents(IntentOperations(engine, engine.program(TURN_INTENT)), engine),
+            Notifications(NotificationOperations(engine, engine.program(NOTIFICATION)), engine),
+        )
 
     def machine(self, machine: Machine) -> Rows:
         """Return the face of a machine that the store was opened with.

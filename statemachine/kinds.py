@@ -228,12 +228,16 @@ def _text(kind: Text, value: object, field: str) -> str:
 def _prose(kind: Prose, value: object, field: str) -> str:
     if not isinstance(value, str):
         raise InvalidArgument(field, "text")
+    if kind.verbatim and UNSTORABLE.search(value):
+        raise InvalidArgument(field, "text without U+0000 and lone surrogates")
     text = UNSTORABLE.sub("\ufffd", value)
-    if kind.max_bytes is None:
+    if kind.max_bytes is None and kind.max_chars is None:
         return text[: kind.cut_chars]
-    text = text.strip(_SPACE)[: kind.cut_chars].rstrip(_SPACE)
-    if not text or len(text.encode()) > kind.max_bytes:
+    text = trimmed(trimmed(text)[: kind.cut_chars])
+    if kind.max_bytes is not None and not 1 <= len(text.encode()) <= kind.max_bytes:
         raise InvalidArgument(field, f"text of 1 to {kind.max_bytes} bytes once trimmed")
+    if kind.max_chars is not None and not 1 <= len(text) <= kind.max_chars:
+        raise InvalidArgument(field, f"text of 1 to {kind.max_chars} characters once trimmed")
     return text
 
 

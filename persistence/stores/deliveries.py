@@ -1,0 +1,93 @@
+"""Taking deliveries: what a holder presents, and several rows by one call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from persistence.execute import take_next
+from persistence.refusal import recall
+from statemachine.errors import InvalidArgument
+from statemachine.machines import HolderKind
+from statemachine.outcome import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import timedelta
+
+    from persistence.compile import Program
+    from persistence.engine import Engine
+    from persistence.operation import Operation
+    from statemachine.kinds import Row
+    from statemachine.outcome import Actor
+
+DEFAULT_LIMIT = 20
+MAX_BATCH = 100
+MAX_EXCLUDED = 1_000
+
+
+def delivering(
+    holder: str, lease: timedelta, holder_kind: HolderKind | str, token: bytes
+) -> Mapping[str, object]:
+    """Return what a claim of a delivery presents.
+
+    Raises:
+        InvalidArgument: Another kind of holder than a session or a host.
+    """
+    if holder_kind not in (HolderKind.SESSION, HolderKind.HOST):
+        raise InvalidArgument("holder_kind", "session or host")
+    return {"holder": holder, "holder_kind": holder_kind, "lease": lease, "token": token}
+
+
+def take_batch(
+    program: Program,
+    name: str,
+    params: Row,
+    *,
+    engine: Engine,
+    actor: Actor,
+    call: str | None,
+    limit: int,
+    exclude: Sequence[str] = (),
+) -> Operation[list[Row]]:
+    """Take the next rows of a selection, each once, under one token.
+
+    Args:
+        program, name, params: The selection and what it needs.
+
+        engine, actor, call: Who calls, and under which id; repeated, the call answers what it took
+            and takes nothing more.
+
+        limit: Most rows.
+
+        exclude: Keys that are passed over.
+    """
+    if call is not None:
+        repeated = yield from _recalled(program, name, params, engine=engine, call=call)
+        if repeated is not None:
+            return repeated
+    rows: list[Row] = []
+    taken = list(exclude)
+    for number in range(limit):
+        caller = engine.caller(None if call is None else f"{call}/{number}", actor)
+        row = yield from take_next(program, name, params, caller, taken)
+        if isinstance(row, Refused):
+            break
+        rows.append(row)
+        taken.append(str(row[program.machine.key.name]))
+    return rows
+
+
+def _recalled(
+    program: Program, name: str, params: Row, *, engine: Engine, call: str
+) -> Operation[list[Row] | None]:
+    """Return what an earlier call of this id still holds; None where there was none."""
+    transition = program.machine.selection(name).transition
+    rows: list[Row] = []
+    for number in range(MAX_BATCH):
+        caller = engine.caller(f"{call}/{number}")
+        outcome = yield from recall(program, transition, None, params, caller)
+        if outcome is None:
+            return rows if number else None
+        if not isinstance(outcome, Refused):
+            rows.append(outcome)
+    return rows
