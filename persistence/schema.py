@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -88,6 +89,7 @@ def _arm_indexes(machine: Machine) -> tuple[tuple[tuple[str, ...], tuple[Any, ..
     return tuple(dict.fromkeys(_arm_index(arm) for arm in arms))
 
 
+@functools.lru_cache(maxsize=128)
 def machine_ddl(machine: Machine, dialect: Dialect) -> tuple[str, ...]:
     """Return the statements that create a machine's table, indexes and triggers."""
     table = table_of(machine)
@@ -123,6 +125,7 @@ def machine_ddl(machine: Machine, dialect: Dialect) -> tuple[str, ...]:
     )
 
 
+@functools.lru_cache(maxsize=8)
 def shared_ddl(dialect: Dialect) -> tuple[str, ...]:
     """Return the statements that create the tables which all machines share."""
     tables = [HISTORY, PERMIT, LAYOUT]
