@@ -100,7 +100,7 @@ class Engine:
         Raises:
             InvalidArgument: An id or a name that is no key.
         """
-        actor = actor or self.actor
+        actor = self.actor if actor is None else actor_of(actor)
         if call is None:
             return Caller(actor, self._mint())
         admit(_KEY, call, "call")
