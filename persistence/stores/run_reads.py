@@ -48,7 +48,7 @@ class RunReads(Operations):
     def verify(self, claim: Claim) -> Operation[bool]:
         """Tell whether the run is not final, and held and live by this claim."""
         held = claim_of(claim)
-        row, now = yield from read(self.program, held.run_id)
+        row, now = yield from read(self.program, self.key(held.run_id))
         shown = presented(held)
         token = self.program.machine.transition("mark_running").params[0]
         params = {"token": admit(token.kind, shown["token"], "token"), "lease": 1}
