@@ -74,6 +74,7 @@ def explore(
     *,
     always: tuple[Invariant, ...] = (),
     watching: tuple[Condition, ...] = (),
+    stop_at_first: bool = False,
 ) -> Exploration:
     """Search breadth-first from the creations, with two runners and a clock that ticks.
 
@@ -83,8 +84,11 @@ def explore(
         always: Properties to check in every state, beside the machine's invariants.
 
         watching: Further conditions whose truth must stay visible in the states.
+
+        stop_at_first: Return as soon as one property fails; the numbers, what was not fired and
+            dead ends then only say how far the search came.
     """
-    return _Search(machine, always, watching).exploration()
+    return _Search(machine, always, watching).exploration(stop_at_first=stop_at_first)
 
 
 def liveness(
@@ -115,7 +119,7 @@ def liveness(
     for name in helpers:
         machine.transition(name)
     watching = () if unless is None else (unless,)
-    graph = (exploration or explore(machine, watching=watching)).graph
+    graph = _Search(machine, (), watching).searched() if exploration is None else exploration.graph
     excused = None if unless is None else meaning(unless)
     finals = [n for n in range(len(graph.rows)) if graph.state(n) in machine.final]
     live = graph.leading_to(finals, helpers)
@@ -152,13 +156,16 @@ class _Search:
         self._fired: set[str] = set()
         self._found: dict[str, Discovery] = {}
 
-    def exploration(self) -> Exploration:
+    def searched(self, *, stop_at_first: bool = False) -> Graph:
         self._begin()
         number = 0
-        while number < len(self._graph.rows):
+        while number < len(self._graph.rows) and not (stop_at_first and self._found):
             self._expand(number)
             number += 1
-        machine, graph = self._machine, self._graph
+        return self._graph
+
+    def exploration(self, *, stop_at_first: bool) -> Exploration:
+        machine, graph = self._machine, self.searched(stop_at_first=stop_at_first)
         declared = [creation.name for creation in machine.creations]
         declared += [transition.name for transition in machine.transitions]
         return Exploration(
@@ -169,7 +176,9 @@ class _Search:
             unfired=tuple(name for name in declared if name not in self._fired),
             dead_ends=tuple(self._dead_ends()),
             discoveries=tuple(self._found.values()),
-            populations=tuple(populate(machine, rule) for rule in machine.uniqueness),
+            populations=()
+            if stop_at_first and self._found
+            else tuple(populate(machine, rule) for rule in machine.uniqueness),
             graph=graph,
         )
 

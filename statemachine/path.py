@@ -128,11 +128,16 @@ class Path:
 
 def _main(machine: Machine) -> str:
     """Return the lines that run a script by itself, where the machine can be imported."""
-    module = sys.modules.get(machine.record.__module__)
-    for name, value in vars(module).items() if module else ():
-        if value is machine:
-            return _MAIN.format(module=machine.record.__module__, name=name)
-    return ""
+    places = [
+        (len(module), module, name)
+        for module, loaded in list(sys.modules.items())
+        for name, value in list(vars(loaded).items())
+        if value is machine and module != "__main__" and name.isidentifier()
+    ]
+    if not places:
+        return ""
+    _, module, name = min(places)
+    return _MAIN.format(module=module, name=name)
 
 
 @frozen
