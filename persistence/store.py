@@ -81,10 +81,18 @@ class Store:
         Raises:
             InvalidArgument: It was not.
         """
+        return Rows(self.row_operations(machine), self.engine)
+
+    def row_operations(self, machine: Machine) -> RowOperations:
+        """Return the operations of a machine that the store was opened with, without I/O.
+
+        Raises:
+            InvalidArgument: It was not.
+        """
         if machine not in self.engine.machines:
             known = ", ".join(known.name for known in self.engine.machines)
             raise InvalidArgument("machine", f"one that the store was opened with: {known}")
-        return Rows(RowOperations(self.engine, self.engine.program(machine)), self.engine)
+        return RowOperations(self.engine, self.engine.program(machine))
 
     def on(self, connection: object) -> Self:
         """Return the same faces on a connection of the caller's, inside its transaction.

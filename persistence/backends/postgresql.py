@@ -61,12 +61,12 @@ class Postgres:
         named = {"options": options} if options else {}
         return {"autocommit": True, "prepare_threshold": 0 if self.prepare else None, **named}
 
-    def configure(self, driver: Driver) -> None:
-        """Set up a new connection."""
-        if self.session_state:
-            driver.execute(f"SET lock_timeout = {int(self.busy_seconds * 1000)}".encode())
-        if self.read_only:
-            driver.execute("SET default_transaction_read_only = on")
+    @property
+    def setup(self) -> tuple[str, ...]:
+        """What is said first on a new connection."""
+        wait = f"SET lock_timeout = {int(self.busy_seconds * 1000)}"
+        reading = "SET default_transaction_read_only = on"
+        return (wait,) * self.session_state + (reading,) * self.read_only
 
 
 @define(eq=False)
@@ -86,6 +86,7 @@ class PostgresqlBackend:
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     _pool: ConnectionPool[Driver] | None = field(default=None, init=False)
     _pid: int = field(default=0, init=False)
+    _listeners: list[Driver] = field(factory=list, init=False)
     _closed: bool = field(default=False, init=False)
 
     @contextmanager
@@ -99,7 +100,7 @@ class PostgresqlBackend:
         try:
             driver = pool.getconn(timeout=self.place.busy_seconds)
         except PoolTimeout as error:
-            raise self._unreachable() from error
+            raise self.unreachable() from error
         session = self._local.session = Session.on(driver, self.now)
         try:
             yield session
@@ -123,13 +124,17 @@ class PostgresqlBackend:
         return ConnectionPool(
             self.place.url,
             kwargs=dict(self.place.settings),
-            configure=self.place.configure,
+            configure=self._configure,
             min_size=0,
             max_size=self.place.pool_size,
             open=True,
         )
 
-    def _unreachable(self) -> StoreBusy | StoreUnavailable:
+    def _configure(self, driver: Driver) -> None:
+        for statement in self.place.setup:
+            driver.execute(statement.encode())
+
+    def unreachable(self) -> StoreBusy | StoreUnavailable:
         """Tell a busy pool from a server that cannot be reached, and say why it cannot."""
         try:
             with self._dial():
@@ -170,6 +175,9 @@ class PostgresqlBackend:
         if listener is None or listener.closed or self._local.listener_pid != os.getpid():
             listener = self._local.listener = self._dial()
             self._local.listener_pid = os.getpid()
+            with self._lock:
+                self._listeners = [known for known in self._listeners if not known.closed]
+                self._listeners.append(listener)
             schema = listener.execute("SELECT current_schema()").fetchone()
             name = "" if schema is None else str(schema[0])
             listener.execute(f'LISTEN "{channel(name)}"'.encode())
@@ -178,11 +186,11 @@ class PostgresqlBackend:
     def close(self) -> None:
         """Close every connection of this process."""
         self._closed = True
-        listener: Driver | None = getattr(self._local, "listener", None)
-        if listener is not None and self._local.listener_pid == os.getpid():
-            listener.close()
-        if self._pool is not None and self._pid == os.getpid():
-            self._pool.close()
+        if self._pid == os.getpid():
+            for listener in self._listeners:
+                listener.close()
+            if self._pool is not None:
+                self._pool.close()
 
 
 def channel(schema: str) -> str:

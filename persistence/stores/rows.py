@@ -8,7 +8,7 @@ from persistence.execute import create, take_next
 from persistence.operation import Query
 from persistence.reading import AFTER_BIND, LIMIT_BIND, STATES_BIND, Listing, listing
 from persistence.refusal import read
-from persistence.stores.face import Face, Operations, limit_of, single, texts_of
+from persistence.stores.face import Face, Operations, limit_of, selecting, single, texts_of
 from statemachine.kinds import admit
 from statemachine.outcome import Actor, Event, Refused
 from statemachine.simulate import admit_params
@@ -147,7 +147,7 @@ class Rows(Face[RowOperations]):
 
     create = single(RowOperations.create)
     apply = single(RowOperations.apply)
-    next = single(RowOperations.next)
+    next = selecting(RowOperations.next)
     get = single(RowOperations.get)
     history = single(RowOperations.history)
     list = single(RowOperations.list)

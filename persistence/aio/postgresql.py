@@ -1,0 +1,163 @@
+"""PostgreSQL for asyncio: the same conversation, on psycopg's asynchronous connections."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+from attrs import define, field
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from persistence.backends.postgresql_wire import Pause, Rows, Send, Talk, Wire
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    from persistence.backends.postgresql import Postgres, PostgresqlBackend
+
+_T = TypeVar("_T")
+Driver = psycopg.AsyncConnection[tuple[Any, ...]]
+
+
+@define(eq=False)
+class AsyncPostgresqlSession:
+    """One connection, driven by asyncio."""
+
+    _driver: Driver
+    _wire: Wire
+
+    @classmethod
+    def on(cls, driver: Driver, now: Callable[[], int] | None) -> AsyncPostgresqlSession:
+        """Return a session on an open connection."""
+        info = driver.info
+        return cls(
+            driver,
+            Wire(
+                lambda: driver.closed or driver.broken,
+                lambda: info.transaction_status == TransactionStatus.INERROR,
+                now,
+            ),
+        )
+
+    async def execute(
+        self, sql: str, params: Mapping[str, object], *, fragile: bool = False
+    ) -> tuple[Sequence[Sequence[Any]], int | None]:
+        """Run a statement; answers all rows and the explicit clock's reading, as `Wire` says."""
+        return await self._talk(self._wire.execute(sql, params, fragile=fragile))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Run a block as one transaction; nested: as a savepoint."""
+        await self._talk(self._wire.begin())
+        try:
+            yield
+        except BaseException:
+            await self._talk(self._wire.undo())
+            raise
+        await self._talk(self._wire.commit())
+
+    async def _talk(self, talk: Talk[_T]) -> _T:
+        try:
+            step = next(talk)
+            while True:
+                step = await self._step(talk, step)
+        except StopIteration as stop:
+            outcome: _T = stop.value
+            return outcome
+        except _Ended as end:
+            return end.value  # type: ignore[no-any-return]  # what the talk answered
+
+    async def _step(self, talk: Talk[_T], step: Send | Pause) -> Send | Pause:
+        if isinstance(step, Pause):
+            await asyncio.sleep(step.seconds)
+            return _sent(talk, ())
+        try:
+            cursor = self._driver.cursor(row_factory=tuple_row)
+            await cursor.execute(step.sql.encode(), step.params)
+            rows: Rows = await cursor.fetchall() if cursor.description else ()
+        except psycopg.Error as error:
+            return _thrown(talk, error)
+        return _sent(talk, rows)
+
+
+class _Ended(Exception):
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+def _sent(talk: Talk[_T], rows: Rows) -> Send | Pause:
+    try:
+        return talk.send(rows)
+    except StopIteration as stop:
+        raise _Ended(stop.value) from None
+
+
+def _thrown(talk: Talk[_T], error: psycopg.Error) -> Send | Pause:
+    try:
+        return talk.throw(error)
+    except StopIteration as stop:
+        raise _Ended(stop.value) from None
+
+
+@define(eq=False)
+class AsyncPostgresqlBackend:
+    """A PostgreSQL database, through an asynchronous pool.
+
+    Attributes:
+        backend: The synchronous one, which says how the database is reached.
+    """
+
+    backend: PostgresqlBackend
+    _pool: AsyncConnectionPool[Driver] | None = field(default=None, init=False)
+    _opening: asyncio.Lock = field(factory=asyncio.Lock, init=False)
+
+    @property
+    def _place(self) -> Postgres:
+        return self.backend.place
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[AsyncPostgresqlSession]:
+        """Lend a connection of the pool."""
+        pool = await self._opened()
+        try:
+            driver = await pool.getconn(timeout=self._place.busy_seconds)
+        except PoolTimeout as error:
+            raise await asyncio.to_thread(self.backend.unreachable) from error
+        try:
+            yield AsyncPostgresqlSession.on(driver, self.backend.now)
+        finally:
+            await pool.putconn(driver)
+
+    async def _opened(self) -> AsyncConnectionPool[Driver]:
+        async with self._opening:
+            if self._pool is None:
+                pool: AsyncConnectionPool[Driver] = AsyncConnectionPool(
+                    self._place.url,
+                    kwargs=dict(self._place.settings),
+                    configure=self._configure,
+                    min_size=0,
+                    max_size=self._place.pool_size,
+                    open=False,
+                )
+                await pool.open()
+                self._pool = pool
+            return self._pool
+
+    async def _configure(self, driver: Driver) -> None:
+        for statement in self._place.setup:
+            await driver.execute(statement.encode())
+
+    async def wait_for_change(self, seconds: float) -> bool:
+        """Wait for a notification on a thread of its own, which keeps its listening connection."""
+        return await asyncio.to_thread(self.backend.wait_for_change, seconds)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._pool is not None:
+            await self._pool.close()
+        await asyncio.to_thread(self.backend.close)

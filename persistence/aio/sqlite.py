@@ -1,0 +1,116 @@
+"""SQLite for asyncio: the driver blocks, so each connection has a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from attrs import define, field
+
+from statemachine.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    from persistence.engine import Backend
+
+_T = TypeVar("_T")
+
+LANES = 4
+"""Connections of one store: writers wait for one another anyway."""
+
+
+@define(eq=False)
+class Lane:
+    """One thread with the connection that belongs to it."""
+
+    _backend: Backend
+    _thread: ThreadPoolExecutor = field(
+        factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="sqlatch-lane"), init=False
+    )
+
+    async def run(self, work: Callable[[], _T]) -> _T:
+        """Run something blocking on the lane; it ends there even where the waiting is cancelled."""
+        loop = asyncio.get_running_loop()
+        return await asyncio.shield(loop.run_in_executor(self._thread, work))
+
+    async def execute(
+        self, sql: str, params: Mapping[str, object], *, fragile: bool = False
+    ) -> tuple[Sequence[Sequence[Any]], int | None]:
+        """Run a statement; as the synchronous session does."""
+        return await self.run(partial(self._execute, sql, params, fragile))
+
+    def _execute(
+        self,
+        sql: str,
+        params: Mapping[str, object],
+        fragile: bool,  # noqa: FBT001 - passed on
+    ) -> tuple[Sequence[Sequence[Any]], int | None]:
+        with self._backend.session() as session:
+            return session.execute(sql, params, fragile=fragile)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Run a block as one transaction; the thread's connection holds it between the calls."""
+        held = ExitStack()
+        await self.run(partial(self._begin, held))
+        try:
+            yield
+        except BaseException as error:
+            await self.run(partial(held.__exit__, type(error), error, error.__traceback__))
+            raise
+        await self.run(partial(held.__exit__, None, None, None))
+
+    def _begin(self, held: ExitStack) -> None:
+        with ExitStack() as stack:
+            session = stack.enter_context(self._backend.session())
+            stack.enter_context(session.transaction())
+            held.push(stack.pop_all())
+
+    def close(self) -> None:
+        """Let the thread end."""
+        self._thread.shutdown(wait=False)
+
+
+@define(eq=False)
+class AsyncSqliteBackend:
+    """A SQLite database, on lanes.
+
+    Attributes:
+        backend: The synchronous backend, whose connections belong to threads.
+    """
+
+    backend: Backend
+    _lanes: asyncio.LifoQueue[Lane] = field(factory=asyncio.LifoQueue, init=False)
+    _all: list[Lane] = field(factory=list, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._all = [Lane(self.backend) for _ in range(LANES)]
+        for lane in self._all:
+            self._lanes.put_nowait(lane)
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Lane]:
+        """Lend a lane."""
+        if not self._all:
+            msg = "the store is closed"
+            raise StoreUnavailable(msg)
+        lane = await self._lanes.get()
+        try:
+            yield lane
+        finally:
+            self._lanes.put_nowait(lane)
+
+    async def wait_for_change(self, seconds: float) -> bool:
+        """Wait on a thread of its own, so that no lane is blocked."""
+        return await asyncio.to_thread(self.backend.wait_for_change, seconds)
+
+    async def close(self) -> None:
+        """Close the connections and let the threads end."""
+        lanes, self._all = self._all, []
+        for lane in lanes:
+            lane.close()
+        await asyncio.to_thread(self.backend.close)
