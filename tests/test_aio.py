@@ -80,6 +80,9 @@ def test_a_run_goes_from_reservation_to_end(database: str) -> None:
         late = await store.runs.finish(claim)
         steps = await store.runs.history("r1")
         page = await store.events_after()
+        while len(page.events) < len(steps):  # until foreign write transactions have ended
+            await asyncio.sleep(0.01)
+            page = await store.events_after()
 
         assert RunStatus.QUEUED is reserved.status
         assert isinstance(nothing, Refused)
