@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import Phase, find, given, settings
 
-from statemachine.kinds import Json, JsonValue, Plain, Text, Token, canonical_json
+from statemachine.kinds import Json, JsonValue, Plain, Row, Text, Token, canonical_json
 from statemachine.machine import Machine
 from statemachine.machines import ALL
 from statemachine.path import broken
 from statemachine.testing import json_values, plain_values, rows
 from tests.order import ORDER
-
 
 ANY = settings(phases=[Phase.generate], database=None, deadline=None)
 """The first one found will do."""
@@ -27,14 +27,16 @@ def test_json_values_can_be_said_canonically(value: JsonValue) -> None:
     assert canonical_json(json.loads(text, parse_int=float), "value", 100_000) == text
 
 
+def _holding(column: str, value: Plain) -> Callable[[Row], bool]:
+    return lambda row: row[column] == value
+
+
 @pytest.mark.parametrize("machine", [*ALL, ORDER], ids=lambda machine: machine.name)
 def test_rows_come_in_every_state(machine: Machine) -> None:
     """And with columns filled that may be NULL."""
     strategy = rows(machine)
     for state in machine.states:
-        row = find(
-            strategy, lambda row, state=state: row[machine.state.name] == state, settings=ANY
-        )
+        row = find(strategy, _holding(machine.state.name, state), settings=ANY)
 
         assert broken(machine, row) == ()
     nullable = [name for name, field in machine.fields.items() if field.nullable]
