@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import secrets
@@ -78,7 +79,6 @@ class Engine:
     project: str | None
     actor: Actor
     machines: tuple[Machine, ...]
-    _programs: dict[str, Program] = field(factory=dict)
     _calls: tuple[int, str, Iterator[int]] = field(default=(0, "", iter(())), init=False)
 
     def on(self, backend: Backend) -> Engine:
@@ -86,13 +86,9 @@ class Engine:
         return evolve(self, backend=backend)
 
     def program(self, machine: Machine) -> Program:
-        """Return a machine's statements, compiled at most once."""
-        program = self._programs.get(machine.name)
-        if program is None:
-            server_clock = self.clock is None and self.backend.dialect.server_clock
-            program = Program(machine, self.backend.dialect, server_clock)
-            self._programs[machine.name] = program
-        return program
+        """Return a machine's statements, each compiled at most once a process."""
+        server_clock = self.clock is None and self.backend.dialect.server_clock
+        return _program(machine, self.backend.dialect, server_clock)
 
     def caller(self, call: str | None = None, actor: Actor | None = None) -> Caller:
         """Return who calls, under an id that is minted unless given.
@@ -132,6 +128,9 @@ class Engine:
         """Run a block as one transaction of the calling thread; nested: as a savepoint."""
         with self.backend.session() as session, session.transaction():
             yield
+
+
+_program = functools.lru_cache(maxsize=128)(Program)
 
 
 def _run(operation: Operation[_T], session: Session) -> _T:
