@@ -253,6 +253,11 @@ class _Writer:
 
     def _birth(self, creation: Creation) -> sa.ColumnElement[bool]:
         given = {assignment.column.name for assignment in creation.assign}
+        put = [
+            self.dialect.same(self.new(a.column.name), constant(a.value, self._type(a.column)))
+            for a in creation.assign
+            if isinstance(a, Put)
+        ]
         left = [
             self.dialect.same(self.new(f.name), constant(f.default, column_type(f.kind)))
             for f in self.machine.fields.values()
@@ -261,7 +266,10 @@ class _Writer:
             and f.name != self.machine.state.name
         ]
         named = self.new("last_transition") == sa.literal(creation.name, sa.Text())
-        return sa.and_(named, self._state(self.new, (creation.dest,)), *left)
+        return sa.and_(named, self._state(self.new, (creation.dest,)), *put, *left)
+
+    def _type(self, column: Column) -> sa.types.TypeEngine[Any]:
+        return column_type(self.machine.fields[column.name].kind)
 
     def _slot(self, number: int) -> Slot:
         rule = self.machine.uniqueness[number]

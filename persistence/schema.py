@@ -37,6 +37,7 @@ HISTORY = sa.Table(
     sa.Column("changes", Key(), nullable=False),
     sa.Column("event", Key()),
     sa.Column("tx", Whole(), nullable=False, server_default=sa.text("0")),
+    sa.CheckConstraint("seq > 0"),
     sa.Index("sqlatch_history_call", "machine", "call", "key", unique=True),
     sa.Index("sqlatch_history_row", "machine", "key", "seq"),
     sqlite_strict=True,

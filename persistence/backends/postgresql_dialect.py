@@ -9,7 +9,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import psycopg
 
 from persistence.dialect import Placeholder, TextList
-from persistence.schema import HISTORY
+from persistence.schema import HISTORY, LAYOUT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,6 +81,20 @@ class PostgresqlDialect:
                 when="WHEN (NEW.revision <> OLD.revision)",
             ),
             _truncate(table),
+            # A transition may be committed between the reading of a revision and this.
+            _function(
+                f"{table}_guard_event",
+                f"IF NEW.machine = '{machine.name}' AND NOT EXISTS (SELECT 1 FROM {table} r"
+                f" WHERE r.{machine.key.name} = NEW.key"
+                " AND NEW.revision BETWEEN 1 AND r.revision)"
+                f" THEN {_raise('no such step was made')} END IF; RETURN NEW;",
+            ),
+            _trigger(
+                f"{table}_guard_event",
+                "BEFORE INSERT",
+                HISTORY.name,
+                when=_FROM_OUTSIDE,
+            ),
         )
 
     def settled(self, tx: sa.ColumnElement[int]) -> sa.ColumnElement[bool] | None:
@@ -112,12 +126,21 @@ class PostgresqlDialect:
                 "IF NOT EXISTS (SELECT 1 FROM sqlatch_permit WHERE machine = OLD.machine)"
                 f" THEN {_raise('history is append-only')} END IF; RETURN OLD;",
             ),
+            _function(
+                "sqlatch_append_event",
+                "IF NEW.transition IS NOT NULL OR NEW.event IS NULL OR NEW.source IS NOT NULL"
+                " OR NEW.dest IS NOT NULL OR NEW.generation IS NOT NULL"
+                " OR NEW.tx <> pg_current_xact_id()::text::bigint"
+                f" OR NEW.seq <> currval(pg_get_serial_sequence('{name}', 'seq'))"
+                f" OR NOT EXISTS (SELECT 1 FROM {LAYOUT.name} WHERE part = NEW.machine)"
+                f" THEN {_raise('no such step was made')} END IF; RETURN NEW;",
+            ),
             _trigger(
                 f"{name}_genuine",
                 "BEFORE INSERT",
                 name,
-                when="WHEN (NEW.transition IS NOT NULL AND pg_trigger_depth() = 0)",
-                function="sqlatch_refuse",
+                when=_FROM_OUTSIDE,
+                function="sqlatch_append_event",
             ),
             _trigger(f"{name}_fixed", "BEFORE UPDATE", name, function="sqlatch_refuse"),
             _trigger(f"{name}_kept", "BEFORE DELETE", name, function="sqlatch_guard_history"),
@@ -149,6 +172,9 @@ SELECT 'function ' || p.proname, p.prosrc
 FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace
 ORDER BY 1
 """
+
+_FROM_OUTSIDE = "WHEN (pg_trigger_depth() = 0)"
+"""Our own triggers append the steps; every other insert into the history comes from outside."""
 
 
 def _function(name: str, body: str) -> str:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from persistence.dialect import Placeholder
-from persistence.schema import HISTORY
+from persistence.schema import HISTORY, LAYOUT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,6 @@ class SqliteDialect:
         key = rails.machine.key.name
         exists = (
             f"SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE {key} = NEW.{key})"
-            f" OR EXISTS (SELECT 1 FROM {table} WHERE rowid = NEW.rowid)"
             f" THEN RAISE(ABORT, 'sqlatch:exists:{key}') END;"
         )
         slots = [
@@ -77,6 +76,13 @@ class SqliteDialect:
                 f"SELECT CASE WHEN {insert.broken}"
                 f" THEN RAISE(ABORT, 'sqlatch:illegal:{insert.message}') END;"
                 f" {exists} {' '.join(slots)}",
+            ),
+            _unchosen(table, "rowid"),
+            _refusing(
+                f"{table}_numbered",
+                f"AFTER INSERT ON {table}",
+                "NEW.rowid < 1",
+                "illegal:rowid: not to be chosen",
             ),
             _refusing(
                 f"{table}_rowid",
@@ -126,7 +132,8 @@ class SqliteDialect:
         when = (
             f"NEW.machine = '{machine.name}' AND NOT EXISTS (SELECT 1 FROM {machine.table} r"
             f' WHERE r.{machine.key.name} = NEW."key" AND r.revision = NEW.revision'
-            " AND (NEW.event IS NOT NULL AND NEW.transition IS NULL"
+            " AND (NEW.event IS NOT NULL AND NEW.transition IS NULL AND NEW.source IS NULL"
+            " AND NEW.dest IS NULL AND NEW.generation IS NULL"
             " OR NEW.event IS NULL AND r.last_transition = NEW.transition"
             f" AND r.last_call = NEW.call AND r.{machine.state.name} = NEW.dest"
             " AND r.updated_at = NEW.at))"
@@ -162,12 +169,13 @@ class SqliteDialect:
             f"EXISTS (SELECT 1 FROM {name} WHERE machine = NEW.machine AND call = NEW.call"
             ' AND "key" = NEW."key")'
         )
-        taken = f"EXISTS (SELECT 1 FROM {name} WHERE seq = NEW.seq)"
+        unknown = f"NOT EXISTS (SELECT 1 FROM {LAYOUT.name} WHERE part = NEW.machine)"
         barred = "NOT EXISTS (SELECT 1 FROM sqlatch_permit WHERE machine = OLD.machine)"
         insert = f"BEFORE INSERT ON {name}"
         return (
             _refusing(f"{name}_once", insert, repeated, "call:repeated"),
-            _refusing(f"{name}_appended", insert, taken, fixed),
+            _refusing(f"{name}_known", insert, f"{unknown} OR NEW.tx <> 0", fixed),
+            _unchosen(name, "seq"),
             _refusing(f"{name}_fixed", f"BEFORE UPDATE ON {name}", "TRUE", fixed),
             _refusing(f"{name}_kept", f"BEFORE DELETE ON {name}", barred, fixed),
         )
@@ -175,6 +183,15 @@ class SqliteDialect:
 
 def _trigger(name: str, event: str, body: str) -> str:
     return f"CREATE TRIGGER {name} {event} BEGIN {body} END"
+
+
+def _unchosen(table: str, column: str) -> str:
+    """Refuse a chosen row number: one that is taken, or that is in the way of all later rows.
+
+    Before an insert SQLite shows -1 for a number that is not given; -1 itself is caught afterwards.
+    """
+    event, message = f"BEFORE INSERT ON {table}", f"illegal:{column}: not to be chosen"
+    return _refusing(f"{table}_unchosen", event, f"NEW.{column} <> -1", message)
 
 
 def _refusing(name: str, event: str, when: str, message: str) -> str:
