@@ -13,13 +13,13 @@ from persistence.dialect import Dialect, Key, Placeholder, Whole, column_type, t
 from persistence.expressions import Scope, all_of, assigned, condition
 from persistence.rules import columns_in, index_name
 from persistence.schema import table_of
-from statemachine.vocabulary import OneOf
+from persistence.selecting import Chooser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from statemachine.kinds import Row
-    from statemachine.machine import Arm, Creation, Machine, Selection, Transition
+    from statemachine.machine import Creation, Machine, Selection, Transition
     from statemachine.vocabulary import Assignment
 
 NOW_BIND = "sys_now"
@@ -27,7 +27,6 @@ KEY_BIND = "sys_key"
 CALL_BIND = "sys_call"
 ACTOR_BIND = "sys_actor"
 ACTOR_KIND_BIND = "sys_actor_kind"
-EXCLUDE_BIND = "sys_exclude"
 
 _KEY, _CALL = Placeholder(KEY_BIND, Key()), Placeholder(CALL_BIND, Key())
 _ACTOR, _ACTOR_KIND = Placeholder(ACTOR_BIND, Key()), Placeholder(ACTOR_KIND_BIND, Key())
@@ -71,6 +70,10 @@ class Program:
     def table(self) -> sa.Table:
         """The machine's table."""
         return table_of(self.machine)
+
+    @cached_property
+    def _chooser(self) -> Chooser:
+        return Chooser(self.machine, self.dialect, self.table)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -251,7 +254,7 @@ class Program:
         scope = self._scope(now)
         return self._statement(
             sa.update(self.table)
-            .where(key == self._chosen(selection, now, lock=True))
+            .where(key == self._chooser.key(selection, now, lock=True))
             .where(*self._guarded(transition, scope))
             .values(self._values(transition, scope))
             .returning(*self._answer()),
@@ -259,7 +262,7 @@ class Program:
         )
 
     def _pick(self, name: str, *, lock: bool) -> Statement:
-        chosen = self._chosen(self.machine.selection(name), self._moment(), lock=lock)
+        chosen = self._chooser.key(self.machine.selection(name), self._moment(), lock=lock)
         return self._statement(sa.select(chosen))
 
     def _moment(self) -> sa.ColumnElement[Any]:
@@ -268,73 +271,6 @@ class Program:
             return Placeholder(NOW_BIND, Whole())
         clock = sa.select(self.dialect.clock().label("now")).cte("clock")
         return sa.select(clock.prefix_with("MATERIALIZED").c.now).scalar_subquery()
-
-    def _chosen(
-        self, selection: Selection, now: sa.ColumnElement[Any], *, lock: bool
-    ) -> sa.ColumnElement[Any]:
-        """Return the first arm's first key; the later arms never run."""
-        arms = [self._arm(selection, arm, now, lock=lock) for arm in selection.arms]
-        chosen = arms[0] if len(arms) == 1 else sa.func.coalesce(*arms)
-        return sa.select(chosen).scalar_subquery()
-
-    def _arm(
-        self, selection: Selection, arm: Arm, now: sa.ColumnElement[Any], *, lock: bool
-    ) -> sa.ColumnElement[Any]:
-        row = self.table.alias("candidate")
-        scope = Scope(self.machine, self.dialect, lambda name: row.c[name], now)
-        transition = self.machine.transition(selection.transition)
-        key = row.c[self.machine.key.name]
-        query = (
-            sa.select(key)
-            .where(*all_of(arm.fixed, scope), *all_of(arm.by, scope), *all_of(arm.when, scope))
-            .where(*self._unsaid(transition, arm, scope))
-            .where(*(self._vacant(name, row) for name in selection.vacant))
-            .where(sa.not_(self.dialect.listed(key, EXCLUDE_BIND)))
-            .order_by(*(row.c[column.name] for column in arm.order))
-            .limit(sa.literal_column("1"))
-        )
-        if lock and self.dialect.row_locks:
-            query = query.with_for_update(skip_locked=True)
-        return query.scalar_subquery()
-
-    def _unsaid(
-        self, transition: Transition, arm: Arm, scope: Scope
-    ) -> list[sa.ColumnElement[bool]]:
-        """Return the guards that the arm does not say already.
-
-        Each condition said twice lowers SQLite's estimate of the rows; lowered far enough, it
-        sorts what the index has in order.
-        """
-        said = {*arm.fixed, *arm.when}
-        guards = [g.condition for g in transition.when if g.condition not in said]
-        unsaid = all_of(guards, scope)
-        state = self.machine.state
-        if not any(
-            isinstance(c, OneOf) and c.column == state and {*c.values} <= {*transition.source}
-            for c in arm.fixed
-        ):
-            column = scope.column(state.name)
-            unsaid.append(column.in_([sa.literal(s, column.type) for s in transition.source]))
-        return unsaid
-
-    def _vacant(self, name: str, row: sa.FromClause) -> sa.ColumnElement[bool]:
-        """Return "no other row holds the slot"; a row outside of the rule's reach has none."""
-        rule = next(rule for rule in self.machine.uniqueness if rule.name == name)
-        other = self.table.alias("other")
-        scope = Scope(self.machine, self.dialect, lambda column: other.c[column])
-        key = self.machine.key.name
-        return sa.not_(
-            sa.exists(
-                sa.select(sa.literal_column("1"))
-                .select_from(other)
-                .where(
-                    *(other.c[c.name] == row.c[c.name] for c in rule.columns),
-                    condition(rule.where, scope),
-                    other.c[key] != row.c[key],
-                )
-                .correlate(row)
-            )
-        )
 
 
 def rule_of_index(machine: Machine, index: str) -> str | None:

@@ -10,13 +10,13 @@ from persistence.compile import (
     ACTOR_BIND,
     ACTOR_KIND_BIND,
     CALL_BIND,
-    EXCLUDE_BIND,
     KEY_BIND,
     Statement,
     rule_of_index,
 )
 from persistence.operation import Clash, Query
 from persistence.refusal import REPEATED, blocker, explain, read, recall, takes_lease
+from persistence.selecting import EXCLUDE_BIND
 from statemachine import simulate
 from statemachine.errors import IdentityConflict, UniquenessConflict
 from statemachine.outcome import Reason, Refused

@@ -5,11 +5,12 @@ from __future__ import annotations
 from persistence.stores.face import Face, selecting, single, whole
 from persistence.stores.run_claims import RunClaims
 from persistence.stores.run_creations import RunCreations
+from persistence.stores.run_holding import RunHolding
 from persistence.stores.run_moves import RunMoves
 from persistence.stores.run_reads import RunReads
 
 
-class RunOperations(RunCreations, RunClaims, RunMoves, RunReads):
+class RunOperations(RunCreations, RunClaims, RunHolding, RunMoves, RunReads):
     """Every operation of run launch, without I/O."""
 
 

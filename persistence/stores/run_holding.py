@@ -1,0 +1,164 @@
+"""What the holder of a run does with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from persistence.stores.claims import Claim, claim_of, presented
+from persistence.stores.run_steps import RunSteps, failing
+from statemachine.machines import RunOutcome
+from statemachine.outcome import Actor, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime, timedelta
+
+    from persistence.operation import Operation
+    from statemachine.kinds import JsonValue
+    from statemachine.machines import Run
+
+
+class RunHolding(RunSteps):
+    """Calls that need the claim."""
+
+    def mark_running(
+        self, claim: Claim, *, call: str | None = None, actor: Actor | None = None
+    ) -> Operation[Run | Refused]:
+        """Say that the first step is about to run; needs the lease live."""
+        return (yield from self._held("mark_running", claim, {}, call, actor))
+
+    def renew(
+        self, claim: Claim, *, lease: timedelta, actor: Actor | None = None
+    ) -> Operation[Claim | Refused]:
+        """Extend the lease; the expiry never moves back. The record tells of a cancellation.
+
+        Args:
+            claim: Held and live.
+
+            lease: How long it lasts from now, 1 ms to 100 years.
+
+            actor: Who calls; None: the store's.
+        """
+        held = claim_of(claim)
+        values = {**presented(held), "lease": lease}
+        row = yield from self.call("renew", held.run_id, values, call=None, actor=actor)
+        return row if isinstance(row, Refused) else evolve(held, run=self.program.record(row))
+
+    def release_control(
+        self, claim: Claim, *, call: str | None = None, actor: Actor | None = None
+    ) -> Operation[Run | Refused]:
+        """Give a control lease back."""
+        return (yield from self._held("release_control", claim, {}, call, actor))
+
+    def park(
+        self,
+        claim: Claim,
+        *,
+        waiting: bool = False,
+        available_at: datetime | None = None,
+        call: str | None = None,
+        actor: Actor | None = None,
+    ) -> Operation[Run | Refused]:
+        """Lay the run aside, until it is woken (waiting) or until `available_at` (None: now)."""
+        values = {"waiting": waiting, "available_at": available_at}
+        return (yield from self._held("park", claim, values, call, actor))
+
+    def park_source_changed(
+        self,
+        claim: Claim,
+        *,
+        error_message: str,
+        status_detail: str | None = None,
+        call: str | None = None,
+        actor: Actor | None = None,
+    ) -> Operation[Run | Refused]:
+        """Lay the run aside because its source is no longer what it was."""
+        values = {"error_message": error_message, "status_detail": status_detail}
+        return (yield from self._held("park_source_changed", claim, values, call, actor))
+
+    def park_effect_ambiguous(
+        self,
+        claim: Claim,
+        *,
+        error_message: str,
+        call: str | None = None,
+        actor: Actor | None = None,
+    ) -> Operation[Run | Refused]:
+        """Lay the run aside because nobody knows whether an effect happened."""
+        values = {"error_message": error_message}
+        return (yield from self._held("park_effect_ambiguous", claim, values, call, actor))
+
+    def finish(
+        self,
+        claim: Claim,
+        *,
+        outcome: RunOutcome | str = RunOutcome.COMPLETED,
+        result: JsonValue = None,
+        call: str | None = None,
+        actor: Actor | None = None,
+    ) -> Operation[Run | Refused]:
+        """End the run as done: `completed`, `checkpointed`, `failed` or `timed_out`.
+
+        Args:
+            claim: Held; its lease may have expired, as long as nobody has taken it.
+
+            outcome: How it ended.
+
+            result: JSON of at most 1,048,576 bytes; kept.
+
+            call: The call's id; minted when None.
+
+            actor: Who calls; None: the store's.
+        """
+        values = {"outcome": outcome, "result": result}
+        return (yield from self._held("finish", claim, values, call, actor))
+
+    def fail(
+        self,
+        claim: Claim,
+        *,
+        error_code: str,
+        error_message: str,
+        outcome: RunOutcome | str = RunOutcome.FAILED,
+        result: JsonValue = None,
+        call: str | None = None,
+        actor: Actor | None = None,
+    ) -> Operation[Run | Refused]:
+        """End the run as failed.
+
+        Args:
+            claim: Held; its lease may have expired, as long as nobody has taken it.
+
+            error_code: A key; `neverStarted`: nothing of the run exists.
+
+            error_message: 1 to 2,048 bytes once trimmed.
+
+            outcome: `failed` or `timed_out`.
+
+            result: JSON of at most 1,048,576 bytes; kept.
+
+            call: The call's id; minted when None.
+
+            actor: Who calls; None: the store's.
+        """
+        values = failing(error_code, error_message, outcome, result)
+        return (yield from self._held("fail", claim, values, call, actor))
+
+    def abort(
+        self, claim: Claim, *, call: str | None = None, actor: Actor | None = None
+    ) -> Operation[Run | Refused]:
+        """End the run as cancelled, as its holder."""
+        return (yield from self._held("abort", claim, {}, call, actor))
+
+    def _held(
+        self,
+        name: str,
+        claim: Claim,
+        values: Mapping[str, object],
+        call: str | None,
+        actor: Actor | None,
+    ) -> Operation[Run | Refused]:
+        run_id = claim_of(claim).run_id
+        return (yield from self.step(name, run_id, {**values, **presented(claim)}, call, actor))
