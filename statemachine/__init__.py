@@ -17,6 +17,7 @@ from statemachine.errors import (
     UniquenessConflict,
     UnknownTransition,
 )
+from statemachine.explore import Exploration, explore, liveness
 from statemachine.kinds import (
     Boolean,
     Choice,
@@ -24,8 +25,11 @@ from statemachine.kinds import (
     Instant,
     Integer,
     Json,
+    JsonValue,
     Kind,
+    Plain,
     Prose,
+    Row,
     Text,
     Token,
 )
@@ -58,25 +62,14 @@ from statemachine.machines import (
     TurnResolution,
     TurnStatus,
 )
-from statemachine.outcome import (
-    Actor,
-    Event,
-    HostEvent,
-    LostLease,
-    Moved,
-    Reason,
-    Refused,
-)
-from statemachine.render import (
-    to_dot,
-    to_mermaid,
-    to_svg,
-    to_table,
-)
-from statemachine.simulate import (
-    create,
-    decide,
-)
+from statemachine.machines import _lease as lease
+from statemachine.machines._lease import Leased
+from statemachine.outcome import NOBODY, Actor, Event, HostEvent, LostLease, Moved, Reason, Refused
+from statemachine.path import Discovery, Path
+from statemachine.population import Population
+from statemachine.render import to_dot, to_mermaid, to_svg, to_table
+from statemachine.simulate import admit_params, create, decide
+from statemachine.valuations import Cell, Cells, cells
 from statemachine.vocabulary import (
     NOW,
     Add,
@@ -111,6 +104,7 @@ from statemachine.vocabulary import (
 
 __all__ = [
     "ALL",
+    "NOBODY",
     "NOTIFICATION",
     "NOW",
     "RUN_LAUNCH",
@@ -122,6 +116,8 @@ __all__ = [
     "Assignment",
     "AtMost",
     "Boolean",
+    "Cell",
+    "Cells",
     "Choice",
     "Clear",
     "Column",
@@ -129,10 +125,12 @@ __all__ = [
     "Condition",
     "Creation",
     "Deadline",
+    "Discovery",
     "Duration",
     "Equal",
     "Event",
     "ExecutionMode",
+    "Exploration",
     "Greatest",
     "Guard",
     "HolderKind",
@@ -145,9 +143,11 @@ __all__ = [
     "Invariant",
     "IsNull",
     "Json",
+    "JsonValue",
     "Kind",
     "LeaseColumns",
     "LeaseLost",
+    "Leased",
     "Less",
     "Literal",
     "LostLease",
@@ -165,10 +165,14 @@ __all__ = [
     "OnlyBy",
     "Or",
     "Param",
+    "Path",
+    "Plain",
+    "Population",
     "Prose",
     "Put",
     "Reason",
     "Refused",
+    "Row",
     "Run",
     "RunOutcome",
     "RunStatus",
@@ -192,10 +196,15 @@ __all__ = [
     "Uniqueness",
     "UniquenessConflict",
     "UnknownTransition",
+    "admit_params",
+    "cells",
     "create",
     "decide",
+    "explore",
     "iff",
     "implies",
+    "lease",
+    "liveness",
     "to_dot",
     "to_mermaid",
     "to_svg",
