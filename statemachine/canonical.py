@@ -27,20 +27,36 @@ def canonical_json(value: object, field: str, max_bytes: int) -> str:
             U+0000 or a lone surrogate, or more than `max_bytes` bytes.
     """
     try:
-        _check_json(value, field, ())
-        text = rfc8785.dumps(_as_doubles(value))
+        text = _written(value, field)
     except RecursionError as error:
         raise InvalidArgument(field, "JSON of moderate depth") from error
     except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
         raise InvalidArgument(field, "canonical JSON") from error
-    if len(text) > max_bytes:
+    if len(text.encode()) > max_bytes:
         raise InvalidArgument(field, f"at most {max_bytes} bytes of canonical JSON")
-    return text.decode()
+    return text
+
+
+def canonical_row(row: Mapping[str, None | bool | int | str]) -> str:
+    """Return the RFC 8785 text of valid plain values under ASCII names."""
+    return _encode(row)
+
+
+def _written(value: object, field: str) -> str:
+    if _check_json(value, field, ()):
+        return _encode(value)
+    return rfc8785.dumps(_as_doubles(value)).decode()
+
+
+_encode = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":")
+).encode
+"""What the standard library writes as RFC 8785 does: all but floats, and keys beyond ASCII."""
 
 
 def parse_json(text: str) -> Any:
     """Return the value of a canonical text; what was stored as a float is one again."""
-    return json.loads(text, parse_int=_integer)
+    return _decode(text)[0]
 
 
 def _as_doubles(value: Any) -> Any:
@@ -64,29 +80,38 @@ def _integer(text: str) -> int | float:
     return number if abs(number) <= MAX_INTEGER else float(text)
 
 
-def _check_json(value: object, field: str, path: tuple[int, ...]) -> None:
+_decode = json.JSONDecoder(parse_int=_integer).raw_decode
+
+
+def _check_json(value: object, field: str, path: tuple[int, ...]) -> bool:
+    """Return whether `_encode` writes the value as RFC 8785 does."""
     match value:
         case None | bool():
-            return
+            return True
         case str():
             if UNSTORABLE.search(value):
                 raise InvalidArgument(field, "JSON text without U+0000 and lone surrogates")
+            return type(value) is str
         case int():
             if abs(value) > MAX_INTEGER:
                 raise InvalidArgument(field, "JSON with integers within ±2^53")
+            return type(value) is int
         case float():
             if not math.isfinite(value):
                 raise InvalidArgument(field, "JSON with finite numbers")
+            return False
         case list() | tuple() | dict():
             if id(value) in path:
                 raise InvalidArgument(field, "JSON without a cycle")
             inner = (*path, id(value))
+            alike = True
             if isinstance(value, dict):
                 for key in value:
                     if not isinstance(key, str):
                         raise InvalidArgument(field, "JSON with text keys")
-                    _check_json(key, field, inner)
+                    alike &= _check_json(key, field, inner) and key.isascii()
             for item in value.values() if isinstance(value, dict) else value:
-                _check_json(item, field, inner)
+                alike &= _check_json(item, field, inner)
+            return alike
         case _:
             raise InvalidArgument(field, f"a JSON value, not {type(value).__name__}")

@@ -7,6 +7,7 @@ is canonical text, a token is its SHA-256. The machine language speaks of plain 
 from __future__ import annotations
 
 import enum
+import functools
 import hashlib
 import re
 from collections.abc import Mapping
@@ -121,7 +122,7 @@ class Choice:
     options: type[enum.Enum]
     among: tuple[enum.Enum, ...] = ()
 
-    @property
+    @functools.cached_property
     def texts(self) -> tuple[str, ...]:
         """The stored texts, in declared order."""
         return tuple(stored(member) for member in self.among or self.options)
@@ -162,11 +163,8 @@ def admit(kind: Kind, value: object, field: str) -> Plain:
                 raise InvalidArgument(field, "True or False")
             return value
         case Integer():
-            bound = f"an integer from {kind.minimum} to {kind.maximum}"
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise InvalidArgument(field, bound)
-            if not kind.minimum <= value <= kind.maximum:
-                raise InvalidArgument(field, bound)
+            if isinstance(value, bool) or not isinstance(value, int) or not _within(kind, value):
+                raise InvalidArgument(field, f"an integer from {kind.minimum} to {kind.maximum}")
             return value
         case Choice():
             return _choice(kind, value, field)
@@ -185,7 +183,7 @@ def present(kind: Kind, value: Plain) -> Any:
         case Json():
             return parse_json(str(value))
         case Instant():
-            return EPOCH + timedelta(milliseconds=int(value or 0))
+            return instant_of(int(value or 0))
         case Duration():
             return timedelta(milliseconds=int(value or 0))
         case Boolean():
@@ -206,23 +204,46 @@ def member_of(options: type[enum.Enum], text: str) -> enum.Enum:
     Raises:
         KeyError: No member is stored so.
     """
-    return {stored(member): member for member in options}[text]
+    return members_of(options)[text]
+
+
+@functools.cache
+def members_of(options: type[enum.Enum]) -> Mapping[str, enum.Enum]:
+    """Return an enum's members by their stored texts."""
+    return {stored(member): member for member in options}
+
+
+@functools.lru_cache(maxsize=1024)
+def instant_of(milliseconds: int) -> datetime:
+    """Return an instant; the few of one call stand in several columns and rows."""
+    return EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def _within(kind: Integer, value: int) -> bool:
+    return kind.minimum <= value <= kind.maximum
 
 
 def _text(kind: Text, value: object, field: str) -> str:
-    bound = (
-        f"text of 1 to {kind.max_chars} characters and at most {kind.max_bytes} bytes"
-        " without control characters or lone surrogates"
-    )
-    if kind.pattern is not None:
-        bound = f"text that matches {kind.pattern}"
-    if not isinstance(value, str) or not 1 <= len(value) <= kind.max_chars:
-        raise InvalidArgument(field, bound)
-    if _FORBIDDEN.search(value) or len(value.encode()) > kind.max_bytes:
-        raise InvalidArgument(field, bound)
-    if kind.pattern is not None and not re.fullmatch(kind.pattern, value):
+    if not isinstance(value, str) or not _fits(kind, value):
+        bound = (
+            f"text of 1 to {kind.max_chars} characters and at most {kind.max_bytes} bytes"
+            " without control characters or lone surrogates"
+        )
+        if kind.pattern is not None:
+            bound = f"text that matches {kind.pattern}"
         raise InvalidArgument(field, bound)
     return str(value)
+
+
+def _fits(kind: Text, value: str) -> bool:
+    if not 1 <= len(value) <= kind.max_chars or _FORBIDDEN.search(value):
+        return False
+    if len(value.encode()) > kind.max_bytes:
+        return False
+    return kind.pattern is None or _pattern(kind.pattern).fullmatch(value) is not None
+
+
+_pattern = functools.cache(re.compile)
 
 
 def _prose(kind: Prose, value: object, field: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 
 from attrs import field, frozen
 
@@ -63,7 +64,7 @@ class Transition:
     assign: tuple[Assignment, ...] = ()
     quiet: bool = field(default=False, kw_only=True)
 
-    @property
+    @functools.cached_property
     def params(self) -> tuple[Param, ...]:
         """The values that a call gives, in the order of their first use."""
         guards = [term for guard in self.when for term in terms_in(guard.condition)]
@@ -93,7 +94,7 @@ class Creation:
     assign: tuple[Assignment, ...] = ()
     identity: tuple[Column, ...] = field(default=(), converter=columns_of, kw_only=True)
 
-    @property
+    @functools.cached_property
     def params(self) -> tuple[Param, ...]:
         """The values that a call gives, in the order of their first use."""
         return params_in([t for a in self.assign for t in terms_of(a)])

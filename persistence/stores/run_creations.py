@@ -11,8 +11,9 @@ from persistence.clock import SystemClock
 from persistence.execute import create
 from persistence.stores.claims import Claim, mint
 from persistence.stores.face import Operations
+from statemachine.canonical import canonical_row
 from statemachine.errors import InvalidArgument
-from statemachine.kinds import Text, admit, canonical_json
+from statemachine.kinds import Text, admit
 from statemachine.machines import ExecutionMode, HolderKind
 from statemachine.outcome import Actor, Reason, Refused
 from statemachine.simulate import admit_params
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from persistence.operation import Operation
     from statemachine.kinds import JsonValue, Row
     from statemachine.machines import Run
-
-_UNBOUNDED = 2**31
 
 
 class RunCreations(Operations):
@@ -215,7 +214,7 @@ class RunCreations(Operations):
             raise InvalidArgument("origin_session_id", "given for an interactive run")
         if facts["parent_run_id"] == facts["run_id"]:
             raise InvalidArgument("parent_run_id", "another run: no run is its own parent")
-        text = canonical_json(dict(facts), "facts", _UNBOUNDED)
+        text = canonical_row(facts)
         return {**facts, "facts_digest": hashlib.sha256(text.encode()).hexdigest()}
 
     def _mint(self, workflow: object) -> str:
