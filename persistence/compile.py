@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from attrs import field, frozen
 
-from persistence.codec import record_of
+from persistence.codec import reader_of
 from persistence.dialect import Dialect, Key, Placeholder, Whole, column_type, text_of
 from persistence.expressions import Scope, all_of, assigned, condition
 from persistence.rules import columns_in, index_name
@@ -84,9 +84,10 @@ class Program:
         """Return an answered row, by column."""
         return dict(zip(self.names, answered, strict=False))
 
-    def record(self, row: Row) -> Any:
-        """Return a row as the machine's record."""
-        return record_of(self.machine, row)
+    @cached_property
+    def record(self) -> Callable[[Row], Any]:
+        """How a row becomes the machine's record."""
+        return reader_of(self.machine)
 
     def update(self, name: str) -> Statement:
         """Return the UPDATE of a transition, by key."""
