@@ -57,7 +57,7 @@ def apply(
     statement = program.update(name)
     bound = _bound(params, caller, key)
     query = Query(statement, bound, statement.entering or caller.given)
-    takes = takes_lease(program.machine, program.machine.transition(name))
+    takes = takes_lease(program.machine, name)
     for attempt in range(ATTEMPTS):
         try:
             answer = yield query
@@ -120,12 +120,11 @@ def create(program: Program, name: str, params: Row, caller: Caller) -> Operatio
         UniquenessConflict: A uniqueness rule refused it; carries the record in the way.
     """
     machine = program.machine
-    wanted = simulate.create(machine, name, params, 0).row
-    key = str(wanted[machine.key.name])
     for _ in range(ATTEMPTS):
         try:
             answer = yield Query(program.insert(name), _bound(params, caller), fragile=True)
         except Clash as clash:
+            wanted = simulate.create(machine, name, params, 0).row
             if rule_of_index(machine, clash.name) is not None:
                 other = yield from blocker(program, clash.name, wanted)
                 if other is not None:
@@ -136,7 +135,8 @@ def create(program: Program, name: str, params: Row, caller: Caller) -> Operatio
         else:
             if answer.rows:
                 return program.row(answer.rows[0]), True
-        stored, _now = yield from read(program, key)
+            wanted = simulate.create(machine, name, params, 0).row
+        stored, _now = yield from read(program, str(wanted[machine.key.name]))
         if stored is not None:
             _same_facts(program, name, stored, wanted)
             return stored, False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from attrs import evolve
@@ -17,7 +18,7 @@ from statemachine.vocabulary import Param, Set
 if TYPE_CHECKING:
     from persistence.compile import Program
     from statemachine.kinds import Plain, Row
-    from statemachine.machine import Machine, Transition
+    from statemachine.machine import Machine
 
 REPEATED = "sqlatch_history_call"
 """The index that refuses a call id which the row's history knows already."""
@@ -85,15 +86,17 @@ def recall(
     row, _ = yield from read(program, events[0].key)
     if row is None:
         return Refused(transition=name, reason=Reason.MISSING, key=events[0].key)
-    if takes_lease(machine, machine.transition(name)):
+    if takes_lease(machine, name):
         return _own_claim(machine, name, row, params)
     return row
 
 
-def takes_lease(machine: Machine, transition: Transition) -> bool:
+@functools.lru_cache(maxsize=1024)
+def takes_lease(machine: Machine, name: str) -> bool:
     """Tell whether a transition gives the row to whoever presents the token."""
     return machine.lease is not None and any(
-        isinstance(a, Set) and a.column == machine.lease.token_hash for a in transition.assign
+        isinstance(a, Set) and a.column == machine.lease.token_hash
+        for a in machine.transition(name).assign
     )
 
 

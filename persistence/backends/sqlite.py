@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
@@ -68,15 +68,15 @@ class SqliteBackend:
         if self.path != MEMORY:
             self._make_file()
 
-    @contextmanager
-    def session(self) -> Iterator[Session]:
+    def session(self) -> AbstractContextManager[Session]:
         """Lend the calling thread's connection; the one of `:memory:` is locked meanwhile."""
         if self._closed:
             msg = "the store is closed"
             raise StoreUnavailable(msg)
-        if self.path != MEMORY:
-            yield self._own()
-            return
+        return self._only() if self.path == MEMORY else nullcontext(self._own())
+
+    @contextmanager
+    def _only(self) -> Iterator[Session]:
         with self._lock:
             if self._shared is None:
                 self._shared = self._connect()
@@ -191,12 +191,13 @@ class Session:
         """
         del fragile  # RAISE(ABORT) and constraints undo the statement, not the transaction
         self._alive()
+        return self._guarded(lambda: self._run(sql, params))
 
-        def run() -> tuple[Sequence[Sequence[Any]], int | None]:
-            now = self._now()
-            return self._driver.execute(sql, {**params, NOW_BIND: now}).fetchall(), now
-
-        return self._guarded(run)
+    def _run(
+        self, sql: str, params: Mapping[str, object]
+    ) -> tuple[Sequence[Sequence[Any]], int | None]:
+        now = self._now()
+        return self._driver.execute(sql, {**params, NOW_BIND: now}).fetchall(), now
 
     def script(self, statements: Sequence[str]) -> None:
         """Run statements without parameters."""
