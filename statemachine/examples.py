@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import assert_never
 
@@ -59,6 +60,7 @@ def examples(kind: Kind) -> tuple[Plain, ...]:
     assert_never(kind)
 
 
+@functools.lru_cache(maxsize=256)
 def _texts(kind: Text) -> tuple[str, ...]:
     if kind.pattern is None:
         return ("a", "b", "c")

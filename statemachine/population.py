@@ -72,6 +72,7 @@ class _Pairs:
         ruled = (t for c in self._rules for t in terms_in(c) if isinstance(t, Column))
         self._ruled = tuple(dict.fromkeys(c for c in ruled if c not in self._columns))
         self._keys = examples(machine.fields[machine.key.name].kind)[:2]
+        self._prepared = {t.name: self._prepare(t) for t in machine.transitions}
         self._born = [
             [birth for c in machine.creations for birth in self._births(c, key)]
             for key in self._keys
@@ -148,16 +149,21 @@ class _Pairs:
             }
             yield from ((transition.name, after) for after in found)
 
+    def _prepare(self, transition: Transition) -> tuple[Solver, dict[Variable, tuple[Plain, ...]]]:
+        """Return what searches a row that a transition takes, and what its columns may hold."""
+        guards = [guard.condition for guard in transition.when]
+        domains = dict(self._free)
+        for variable, values in told_apart(guards, (), self._machine.fields, thorough=True).items():
+            domains[variable] = tuple(dict.fromkeys((*domains.get(variable, ()), *values)))
+        return Solver([*guards, *self._rules], NOW_MS), domains
+
     def _tried(self, transition: Transition, known: Row, params: dict[str, Plain]) -> object:
         """Decide the transition on a row that looks as known and lets it pass, if there is one."""
-        guards = [guard.condition for guard in transition.when]
-        apart = told_apart(guards, (), self._machine.fields, thorough=True)
-        domains: dict[Variable, tuple[Plain, ...]] = dict(self._free.items())
-        for variable, values in apart.items():
-            domains[variable] = tuple(dict.fromkeys((*domains.get(variable, ()), *values)))
+        solver, free = self._prepared[transition.name]
+        domains = dict(free)
         domains |= {p: (params[p.name],) for p in transition.params if p.name in params}
         domains |= {Column(name): (value,) for name, value in known.items()}
-        found = Solver([*guards, *self._rules], NOW_MS).first(domains)
+        found = solver.first(domains)
         if found is None:
             return None
         row = {v.name: value for v, value in found.items() if isinstance(v, Column)}
