@@ -51,25 +51,48 @@ def ensure(
     Raises:
         SchemaMismatch: Something is missing, extra or different; says what, and what to do.
     """
-    parts = {SHARED_PART: shared_ddl(dialect)}
-    parts |= {machine.name: machine_ddl(machine, dialect) for machine in machines}
+    parts = parts_of(machines, dialect)
     if create and _missing(session, parts, dialect):
         with session.transaction():
             lock = dialect.layout_lock()
             if lock is not None:
                 session.execute(lock, {})
-            for part in _missing(session, parts, dialect):
-                _make(session, part, parts[part], dialect)
+            missing = _missing(session, parts, dialect)
+            if len(missing) < len(parts):
+                there = {part: ddl for part, ddl in parts.items() if part not in missing}
+                _verify(session, there, dialect)
+            install(session, {part: parts[part] for part in missing}, dialect, version=VERSION)
     _verify(session, parts, dialect)
 
 
-def _make(session: Session, part: str, ddl: tuple[str, ...], dialect: Dialect) -> None:
+def parts_of(machines: Sequence[Machine], dialect: Dialect) -> dict[str, tuple[str, ...]]:
+    """Return the statements that make each part of the layout."""
+    parts = {SHARED_PART: shared_ddl(dialect)}
+    return parts | {machine.name: machine_ddl(machine, dialect) for machine in machines}
+
+
+def has_layout(session: Session, dialect: Dialect) -> bool:
+    """Tell whether the database has any layout of sqlatch."""
+    return _has_layout(_catalog(session, dialect))
+
+
+def install(
+    session: Session, parts: Mapping[str, tuple[str, ...]], dialect: Dialect, *, version: int
+) -> None:
+    """Make parts of a layout, and record each with what the database made of it."""
+    for part, ddl in parts.items():
+        _make(session, part, ddl, dialect, version=version)
+
+
+def _make(
+    session: Session, part: str, ddl: tuple[str, ...], dialect: Dialect, *, version: int
+) -> None:
     before = _catalog(session, dialect)
     session.script(ddl)
     made = {k: v for k, v in _catalog(session, dialect).items() if before.get(k) != v}
     session.execute(
         _record(dialect).sql,
-        {"part": part, "version": VERSION, "digest": _digest(ddl), "catalog": json.dumps(made)},
+        {"part": part, "version": version, "digest": _digest(ddl), "catalog": json.dumps(made)},
     )
 
 

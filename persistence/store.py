@@ -219,7 +219,7 @@ def open_store(
     if not url:
         raise InvalidArgument("url", "a path or a URL")
     wait = seconds_of(busy_timeout, "busy_timeout")
-    backend = _backend(
+    backend = backend_of(
         url,
         clock,
         durable=durability == "full",
@@ -239,7 +239,7 @@ def open_store(
     return Store.over(engine)
 
 
-def _backend(
+def backend_of(
     url: str,
     clock: Clock | None,
     *,
@@ -248,6 +248,13 @@ def _backend(
     read_only: bool,
     wait: float,
 ) -> SqliteBackend | PostgresqlBackend:
+    """Return the backend that a URL names; arguments as for `open_store`, `wait` in seconds.
+
+    Raises:
+        InvalidArgument: Another scheme.
+
+        StoreUnavailable: The file does not exist, or cannot be created.
+    """
     if url.startswith(("postgresql://", "postgres://")):
         # psycopg costs a quarter of a second to import, and SQLite needs none of it.
         from persistence.backends.postgresql import Postgres, PostgresqlBackend  # noqa: PLC0415

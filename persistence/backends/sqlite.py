@@ -91,7 +91,7 @@ class SqliteBackend:
 
     def _connect(self) -> Session:
         try:
-            session = Session(self._driver(), self.busy_seconds, self.now)
+            session = Session(self.driver(), self.busy_seconds, self.now)
             session.configure(durable=self.durable, read_only=self.read_only)
         except sqlite3.Error as error:
             raise translated(error) from error
@@ -99,7 +99,8 @@ class SqliteBackend:
             self._open.append(session)
         return session
 
-    def _driver(self) -> sqlite3.Connection:
+    def driver(self, *, wait: float = 0.0) -> sqlite3.Connection:
+        """Open a connection of the driver's, which waits `wait` seconds for another writer."""
         target, uri = self.path, False
         if self.path != MEMORY:
             mode = "ro" if self.read_only else "rw"
@@ -107,7 +108,7 @@ class SqliteBackend:
         return sqlite3.connect(
             target,
             uri=uri,
-            timeout=0,
+            timeout=wait,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=_STATEMENTS_CACHED,
