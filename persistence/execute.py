@@ -105,6 +105,7 @@ def _clashed(  # noqa: PLR0917 - a call's own parts
         state=str(row[program.machine.state.name]),
         guard=rule_of_index(program.machine, clash.name),
         blocker=program.record(other),
+        blocked_by=_key(program, other),
     )
 
 

@@ -156,6 +156,8 @@ class Refused:
         lost: For a lost lease: both generations and the new holder.
 
         blocker: For `unique`: the record that stands in the way.
+
+        blocked_by: Its key.
     """
 
     transition: str
@@ -165,6 +167,7 @@ class Refused:
     guard: str | None = None
     lost: LostLease | None = None
     blocker: Any = field(default=None, repr=False)
+    blocked_by: str | None = field(default=None, eq=False)  # the blocker says it already
 
     def __bool__(self) -> Literal[False]:
         return False
@@ -187,9 +190,10 @@ class Refused:
             case Reason.GUARD:
                 return f"{self.key!r} is {self.state}, but not {self.guard!r}"
             case Reason.UNIQUE:
-                return f"{self.guard!r} is taken by another row"
+                taken = f"{self.guard!r} is taken by {self.blocked_by!r}"
+                return f"{self.key!r} is {self.state}, but {taken}"
             case Reason.EXISTS:
-                return f"{self.key!r} exists already"
+                return f"{self.key!r} exists already; it is {self.state}"
             case Reason.RACED:
                 return f"{self.key!r} was changed by others at the same time; try again"
             case Reason.NOTHING:
