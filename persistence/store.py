@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Literal, Self
 from attrs import define, frozen
 
 from persistence import layout
-from persistence.backends.sqlite import SqliteBackend, path_of
 from persistence.borrowed import borrowed
-from persistence.clock import Clock, SystemClock, milliseconds
+from persistence.clock import Clock, SystemClock
 from persistence.engine import Engine, actor_of, key_of, seconds_of
 from persistence.history import events_after
+from persistence.opening import BUSY_TIMEOUT, POOL_SIZE, access_of, backend_of
 from persistence.stores.intents import IntentOperations, Intents
 from persistence.stores.notifications import NotificationOperations, Notifications
 from persistence.stores.rows import RowOperations, Rows
@@ -25,11 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
-    from persistence.backends.postgresql import PostgresqlBackend
     from statemachine.machine import Machine
     from statemachine.outcome import Actor, Event, HostEvent
-
-BUSY_TIMEOUT = timedelta(seconds=5)
 
 
 @frozen
@@ -184,6 +181,9 @@ def open_store(
     machines: Sequence[Machine] = (),
     actor: Actor | None = None,
     busy_timeout: timedelta = BUSY_TIMEOUT,
+    schema: str | None = None,
+    pool_size: int = POOL_SIZE,
+    through_pooler: bool = False,
 ) -> Store:
     """Open a database.
 
@@ -207,6 +207,14 @@ def open_store(
 
         busy_timeout: How long to wait for another writer, 1 ms to 100 years.
 
+        schema: PostgreSQL: the schema of the tables; None: the first of the search path.
+
+        pool_size: PostgreSQL: most connections of this process, 1 to 1,000.
+
+        through_pooler: PostgreSQL behind a proxy that pools transactions: nothing is prepared, no
+            setting is kept (a wait for a lock is then the server's to bound), and changes are
+            polled for.
+
     Raises:
         InvalidArgument: A value out of its bounds.
 
@@ -214,19 +222,16 @@ def open_store(
 
         StoreUnavailable, StoreCorrupt, StoreBusy: The database cannot be used.
     """
-    if durability not in ("normal", "full"):
-        raise InvalidArgument("durability", "normal or full")
-    if not url:
-        raise InvalidArgument("url", "a path or a URL")
-    wait = seconds_of(busy_timeout, "busy_timeout")
-    backend = backend_of(
-        url,
-        clock,
-        durable=durability == "full",
+    access = access_of(
+        durability=durability,
         create=create and not read_only,
         read_only=read_only,
-        wait=wait,
+        busy_timeout=busy_timeout,
+        schema=schema,
+        pool_size=pool_size,
+        through_pooler=through_pooler,
     )
+    backend = backend_of(url, clock, access)
     engine = Engine(
         backend,
         clock,
@@ -235,35 +240,5 @@ def open_store(
         (*ALL, *machines),
     )
     with backend.session() as session:
-        layout.ensure(session, engine.machines, backend.dialect, create=create and not read_only)
+        layout.ensure(session, engine.machines, backend.dialect, create=access.create)
     return Store.over(engine)
-
-
-def backend_of(
-    url: str,
-    clock: Clock | None,
-    *,
-    durable: bool,
-    create: bool,
-    read_only: bool,
-    wait: float,
-) -> SqliteBackend | PostgresqlBackend:
-    """Return the backend that a URL names; arguments as for `open_store`, `wait` in seconds.
-
-    Raises:
-        InvalidArgument: Another scheme.
-
-        StoreUnavailable: The file does not exist, or cannot be created.
-    """
-    if url.startswith(("postgresql://", "postgres://")):
-        # psycopg costs a quarter of a second to import, and SQLite needs none of it.
-        from persistence.backends.postgresql import Postgres, PostgresqlBackend  # noqa: PLC0415
-
-        explicit = None if clock is None else (lambda: milliseconds(clock))
-        return PostgresqlBackend(Postgres(url, wait, read_only), explicit)
-    if "://" in url and not url.startswith("sqlite:///"):
-        raise InvalidArgument("url", "a path, sqlite:///path, :memory: or postgresql://…")
-    ruling = clock or SystemClock()
-    return SqliteBackend(
-        path_of(url), durable, create, read_only, wait, lambda: milliseconds(ruling)
-    )

@@ -131,7 +131,10 @@ class AsyncPostgresqlBackend:
         try:
             yield AsyncPostgresqlSession.on(driver, self.backend.now)
         finally:
+            broken = driver.closed or driver.broken
             await pool.putconn(driver)
+            if broken:
+                await pool.check()  # whatever broke it may have broken the idle ones too
 
     async def _opened(self) -> AsyncConnectionPool[Driver]:
         async with self._opening:

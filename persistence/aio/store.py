@@ -15,7 +15,8 @@ from persistence.aio.sqlite import AsyncSqliteBackend
 from persistence.backends.sqlite import SqliteBackend
 from persistence.engine import seconds_of
 from persistence.history import events_after
-from persistence.store import BUSY_TIMEOUT, Page, Store, open_store
+from persistence.opening import BUSY_TIMEOUT, POOL_SIZE
+from persistence.store import Page, Store, open_store
 from persistence.stores.intents import IntentOperations
 from persistence.stores.notifications import NotificationOperations
 from persistence.stores.runs import RunOperations
@@ -120,6 +121,9 @@ async def open_async_store(
     machines: Sequence[Machine] = (),
     actor: Actor | None = None,
     busy_timeout: timedelta = BUSY_TIMEOUT,
+    schema: str | None = None,
+    pool_size: int = POOL_SIZE,
+    through_pooler: bool = False,
 ) -> AsyncStore:
     """Open a database for asyncio; arguments and errors are those of `open_store`."""
     sync = await asyncio.to_thread(
@@ -134,6 +138,9 @@ async def open_async_store(
             machines=machines,
             actor=actor,
             busy_timeout=busy_timeout,
+            schema=schema,
+            pool_size=pool_size,
+            through_pooler=through_pooler,
         )
     )
     return AsyncStore.over(sync, AsyncEngine(sync.engine, _awaited(sync)))

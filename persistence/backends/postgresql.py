@@ -106,7 +106,10 @@ class PostgresqlBackend:
             yield session
         finally:
             self._local.session = None
+            broken = driver.closed or driver.broken
             pool.putconn(driver)
+            if broken:
+                pool.check()  # whatever broke it may have broken the idle ones too
 
     def _connected(self) -> ConnectionPool[Driver]:
         """Return the process's pool; a fork's child makes its own."""

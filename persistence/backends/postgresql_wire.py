@@ -9,7 +9,7 @@ import psycopg
 from attrs import define, frozen
 
 from persistence.backends.postgresql_errors import is_transient, translated
-from persistence.compile import NOW_BIND
+from persistence.compile import CALL_BIND, NOW_BIND
 from statemachine.errors import CommitUnknown, SqlatchError, StoreUnavailable
 
 _T = TypeVar("_T")
@@ -83,15 +83,16 @@ class Wire:
                 rows = yield Send(sql, bound)
             except psycopg.Error as error:
                 if not is_transient(error) or attempt == RETRIES - 1:
-                    raise self._alone(error, sql) from error
+                    raise self._alone(error, sql, params.get(CALL_BIND)) from error
             else:
                 return rows, now
             yield Pause(FIRST_PAUSE * 2**attempt)
         raise AssertionError
 
-    def _alone(self, error: psycopg.Error, sql: str) -> SqlatchError:
+    def _alone(self, error: psycopg.Error, sql: str, call: object) -> SqlatchError:
         if self.broken() and not sql.startswith("SELECT"):
-            return CommitUnknown(f"the connection broke during a write: {error}")
+            msg = f"the connection broke during a write: {error}"
+            return CommitUnknown(msg, None if call is None else str(call))
         return translated(error)
 
     def _inside(self, sql: str, bound: Mapping[str, object], *, fragile: bool) -> Talk[Rows]:

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from persistence.backends.sqlite import SqliteBackend
 from persistence.layout import VERSION, has_layout
-from persistence.store import backend_of
+from persistence.opening import Access, backend_of
 from statemachine.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def migrate(url: str) -> Migrated:
     Raises:
         StoreUnavailable, StoreCorrupt, StoreBusy: The database cannot be used.
     """
-    backend = backend_of(url, None, durable=True, create=True, read_only=False, wait=60.0)
+    backend = backend_of(url, None, Access(durable=True, wait=60.0))
     try:
         with backend.session():  # files, modes and WAL are the backend's matter
             pass
