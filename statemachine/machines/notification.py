@@ -53,7 +53,7 @@ class NotificationKind(enum.StrEnum):
 PENDING, DELIVERED = NotificationStatus
 
 CONTENT = Prose(max_chars=65_536, verbatim=True)
-INDEX = Integer(minimum=1)
+INDEX = Integer(minimum=1, maximum=2**53 - 1)  # what every JSON reader holds exactly
 
 
 @attrs.frozen(kw_only=True)
