@@ -66,6 +66,13 @@ class Obligations:
         found = self._store().find_pending(run_id, session_id)
         return None if found is None else described(found)
 
+    def waiting(self, session_id: str) -> list[TurnDescriptor]:
+        """Return a session's newest obligations that are pending."""
+        found = self._store().list(
+            session_id=session_id, statuses=(TurnStatus.PENDING,), limit=_LOOKED_AT
+        )
+        return [described(intent) for intent in found]
+
     def settled(self, run_id: str, session_id: str) -> bool:
         """Tell whether the run's failure has led to a turn before, perhaps by another host."""
         intents = self._store().list(session_id=session_id, run_id=run_id, limit=_LOOKED_AT)

@@ -15,6 +15,7 @@ from persistence.hosts.keeper import TROUBLE
 from persistence.hosts.obligations import Obligations
 from persistence.hosts.safe_error import redacted
 from persistence.hosts.turn_events import (
+    END_OF,
     End,
     Quiet,
     WorkflowTurn,
@@ -23,19 +24,22 @@ from persistence.hosts.turn_events import (
     observed,
     terminal,
     told,
+    wanted_by_user,
 )
 from statemachine.machines import TurnCause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from persistence.hosts.safe_error import SafeError
     from persistence.hosts.turn_message import TurnDescriptor
     from persistence.stores.intents import Intents
+    from persistence.stores.runs import Runs
 
 MAX_KEPT = 1_000
 """How many aborted runs a host remembers until they end."""
 
+MAX_STEPS = 1_000
 _log = logging.getLogger(__name__)
 
 
@@ -44,11 +48,14 @@ class Provenance:
     """Why a run's turn was aborted here.
 
     Attributes:
+        cause: Why here; an obligation that is reused may have another.
+
         descriptor: The obligation.
 
         trouble: What kept it from being stored; None: it is stored.
     """
 
+    cause: TurnCause
     descriptor: TurnDescriptor
     trouble: str | None = None
 
@@ -102,12 +109,11 @@ class SuccessorTurns:
         if known is not None:
             return known.descriptor.intent_id
         descriptor = aborted(turn, cause, node_id=node_id, attempt_id=attempt_id, reason=reason)
-        provenance = Provenance(descriptor)
         try:
-            provenance = Provenance(self._obligations.keep(descriptor))
+            provenance = Provenance(cause, self._obligations.keep(descriptor))
         except TROUBLE as error:
             _log.warning("the successor turn of %s is not stored yet: %s", turn.run_id, error)
-            provenance = Provenance(descriptor, str(error))
+            provenance = Provenance(cause, descriptor, str(error))
         self._remember(turn.run_id, provenance)
         return provenance.descriptor.intent_id
 
@@ -161,7 +167,7 @@ class SuccessorTurns:
         provenance = self._aborted.get(turn.run_id)
         if turn.run_id in self._quiet:
             return
-        if provenance is not None and provenance.descriptor.cause is TurnCause.CLAIM_LOST:
+        if provenance is not None and provenance.cause is TurnCause.CLAIM_LOST:
             # Never by time alone: the new holder's prompt or its end settles it.
             if provenance.trouble is not None:
                 self._obligations.keep(provenance.descriptor)
@@ -174,6 +180,37 @@ class SuccessorTurns:
                 self._owe_terminal(turn, provenance, end, reason)
             case _:
                 assert_never(end)
+
+    def reconcile(self, runs: Runs, session_id: str, *, busy: Collection[str] = ()) -> int:
+        """Settle what others left: pending intents of runs that have ended meanwhile.
+
+        A detached worker, an operator or a reaper ends runs without a word to the session. Called
+        at session start and at each poll.
+
+        Args:
+            runs: The store's runs.
+
+            session_id: Whose intents.
+
+            busy: Runs whose end is this host's own affair, as they are at work or presented here.
+
+        Returns:
+            How many intents became eligible.
+
+        Raises:
+            StoreBusy, StoreUnavailable, StoreCorrupt, CommitUnknown: The next poll repeats it.
+        """
+        made = 0
+        for descriptor in self._obligations.waiting(session_id):
+            run = runs.get(descriptor.run_id)
+            if run is None or run.outcome is None or run.run_id in (*busy, *self._quiet):
+                continue
+            if wanted_by_user(runs.history(run.run_id, limit=MAX_STEPS)):
+                continue
+            end = END_OF[run.outcome]
+            self._obligations.owe(observed(descriptor, end, told(run.error_message)))
+            made += 1
+        return made
 
     def over(self, run_id: str) -> None:
         """Forget a run that has ended."""

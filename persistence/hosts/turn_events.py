@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
@@ -13,8 +14,13 @@ from persistence.hosts.turn_message import (
     describe,
     source_event_id,
 )
-from statemachine.machines import TurnCause
+from statemachine.machines import RunOutcome, TurnCause
 
+if TYPE_CHECKING:
+    from statemachine.outcome import Event
+
+USER = "user"
+CALLED_OFF_BY = ("cancel", "cancel_stale", "request_cancel")
 LAUNCH_NODE = "$launch"
 TERMINAL_NODE = "$terminal"
 
@@ -54,6 +60,20 @@ class WorkflowTurn:
     workflow: str
     session_id: str
     child: bool = False
+
+
+END_OF = {
+    RunOutcome.COMPLETED: End.COMPLETED,
+    RunOutcome.CHECKPOINTED: End.WAITING,
+    RunOutcome.FAILED: End.FAILED,
+    RunOutcome.TIMED_OUT: End.TIMED_OUT,
+    RunOutcome.CANCELLED: End.CANCELLED,
+}
+
+
+def wanted_by_user(history: list[Event]) -> bool:
+    """Tell whether a user called the run off, by its history."""
+    return any(event.transition in CALLED_OFF_BY and event.actor.kind == USER for event in history)
 
 
 def aborted(
