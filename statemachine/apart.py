@@ -79,7 +79,10 @@ def told_apart(
     for variable in variables_of(read):
         kind, nullable = _kind(variable, fields)
         values = groups[variable].values(kind, fields) if variable in groups else ()
-        if not values:
+        if not values and isinstance(variable, Param):
+            # Other than what a bare row holds, so that it shows whether it is written.
+            values = examples(kind)[1:2] or examples(kind)[:1]
+        elif not values:
             values = examples(kind)[:1]
         elif not thorough and isinstance(variable, Param) and groups[variable].is_pair:
             values = values[len(values) // 2 :][:1] if groups[variable].ordered else values[:1]

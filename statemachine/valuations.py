@@ -11,7 +11,7 @@ from statemachine.apart import comparisons, told_apart
 from statemachine.errors import MachineError
 from statemachine.examples import NOW_MS, examples
 from statemachine.interpret import meaning
-from statemachine.kinds import Boolean, Choice, Duration, Instant, Plain, Row
+from statemachine.kinds import Boolean, Choice, Duration, Instant, Integer, Plain, Row
 from statemachine.solve import Solver, Variable, variables_of
 from statemachine.vocabulary import Column, Param, terms_in, terms_of
 
@@ -167,7 +167,12 @@ class Completion:
         self.free: dict[Variable, tuple[Plain, ...]] = {
             Column(n): _plainest(machine, n, apart.get(Column(n), ())) for n in machine.fields
         }
-        self._filled = {v: tuple(reversed(values)) for v, values in self.free.items()}
+        self._filled = {
+            v: _second_first(values)
+            if isinstance(machine.fields[v.name].kind, Integer)
+            else tuple(reversed(values))
+            for v, values in self.free.items()
+        }
         self._found: dict[tuple[object, ...], dict[Variable, Plain] | None] = {}
 
     def row(self, fixed: Row, *, filled: bool = False) -> dict[str, Plain] | None:
@@ -192,6 +197,12 @@ class Completion:
         if found is None:
             return None
         return {v.name: found[v] if v in found else values[0] for v, values in domains.items()}
+
+
+def _second_first(values: tuple[Plain, ...]) -> tuple[Plain, ...]:
+    """Return numbers with one beside the plainest in front, since the greatest bars others."""
+    present = [value for value in values if value is not None]
+    return (*present[1:2], *present[:1], *present[2:], *(v for v in values if v is None))
 
 
 def _plainest(machine: Machine, name: str, compared: tuple[Plain, ...]) -> tuple[Plain, ...]:
