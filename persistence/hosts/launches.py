@@ -24,7 +24,7 @@ from persistence.hosts.launch_terms import (
 )
 from persistence.hosts.preparation import Preparation, note
 from persistence.hosts.safe_error import SafeCode, SafeError, safe_error
-from persistence.hosts.turn_events import End, WorkflowTurn
+from persistence.hosts.turn_events import End, WorkflowTurn, told
 from statemachine.machines import HolderKind, Run
 from statemachine.outcome import Refused
 
@@ -188,7 +188,7 @@ class Launches:
         parked = self._store.runs.park_source_changed(claim, error_message=error.message)
         if isinstance(parked, Refused):
             return NotHere(parked)
-        note(self._store, claim.run_id, "source_changed", {"error": error.message})
+        note(self._store, claim.run_id, "source_changed", {"error": told(error.message)})
         return LaidAside(parked)
 
     # Failure
@@ -204,7 +204,7 @@ class Launches:
             )
 
         def owe() -> None:
-            payload = {"errorCode": error.code.value, "error": error.message}
+            payload = {"errorCode": error.code.value, "error": told(error.message)}
             self._store.runs.append_event(
                 claim.run_id, type="launch_failed", payload=payload, call=f"{call}/event"
             )

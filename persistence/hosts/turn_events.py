@@ -14,6 +14,7 @@ from persistence.hosts.turn_message import (
     describe,
     source_event_id,
 )
+from statemachine.canonical import UNSTORABLE
 from statemachine.machines import RunOutcome, TurnCause
 
 if TYPE_CHECKING:
@@ -123,8 +124,11 @@ def failed_launch(turn: WorkflowTurn, reason: str) -> TurnDescriptor:
 
 
 def told(reason: str | None) -> str | None:
-    """Return a reason without secrets, on one line."""
-    return None if reason is None else redacted(reason)
+    """Return a reason as it may be stored: without secrets, on one line, fit for JSON.
+
+    As in all free error text, U+0000 and lone surrogates become U+FFFD.
+    """
+    return None if reason is None else UNSTORABLE.sub("\ufffd", redacted(reason))
 
 
 def observed(descriptor: TurnDescriptor, end: End, reason: str | None) -> TurnDescriptor:

@@ -116,9 +116,9 @@ def test_agent_cancels_during_an_active_turn(host: Host) -> None:
     assert host.only().status is TurnStatus.ELIGIBLE
     assert host.fall_back() == [
         (
-            "Workflow autoimplement ended with state cancelled (run run). Source: node plan, attempt"
-            " a1. Inspect the durable workflow state before you explain the outcome or take any"
-            " authorized corrective action."
+            "Workflow autoimplement ended with state cancelled (run run). Source: node plan,"
+            " attempt a1. Inspect the durable workflow state before you explain the outcome or take"
+            " any authorized corrective action."
         )
     ]
 
