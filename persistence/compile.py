@@ -14,6 +14,7 @@ from persistence.expressions import Scope, all_of, assigned, condition
 from persistence.rules import columns_in, index_name
 from persistence.schema import table_of
 from persistence.selecting import Chooser
+from statemachine.vocabulary import Greatest, Set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,9 +50,6 @@ class Statement:
 @frozen(slots=False)
 class Program:
     """A machine's statements for one database.
-
-    Every statement that answers a row ends with the database's clock where that rules, so that a
-    claim which waited can be seen to have expired.
 
     Attributes:
         machine: The machine.
@@ -127,9 +125,24 @@ class Program:
     def _statement(self, query: sa.sql.ClauseElement, *, entering: bool = False) -> Statement:
         return Statement(text_of(query, self.dialect.statements), entering)
 
-    def _answer(self) -> list[sa.ColumnElement[Any]]:
+    def _answer(
+        self, written: tuple[Assignment, ...] = (), *, waits: bool = False
+    ) -> list[sa.ColumnElement[Any]]:
+        """Return what a statement answers: the row, and the server's clock where that rules.
+
+        A statement that waits for another's uncommitted uniqueness does so after it has read the
+        clock. If it gives a lease that has run out by its end, it divides by zero: then it was
+        never made, where a second statement could only take a second attempt.
+        """
         answer: list[sa.ColumnElement[Any]] = [self.table.c[name] for name in self.names]
-        return [*answer, self.dialect.clock()] if self.server_clock else answer
+        if not self.server_clock:
+            return answer
+        clock, lease = self.dialect.clock(), self.machine.lease
+        gives = [a for a in written if isinstance(a, Set | Greatest)]
+        if not waits or lease is None or lease.expires_at not in [a.column for a in gives]:
+            return [*answer, clock]
+        in_time = self.table.c[lease.expires_at.name] > clock
+        return [*answer, clock // sa.cast(sa.cast(in_time, sa.Integer()), sa.BigInteger())]
 
     def _scope(self, now: sa.ColumnElement[Any]) -> Scope:
         return Scope(self.machine, self.dialect, lambda name: self.table.c[name], now)
@@ -146,12 +159,13 @@ class Program:
             ).prefix_with("MATERIALIZED")
             clock = sa.select(self.dialect.clock().label("now")).select_from(locked).cte("clock")
             now = clock.prefix_with("MATERIALIZED").c.now
+        entering = self._may_enter(transition.assign, moves=transition.dest is not None)
         return self._statement(
             sa.update(table)
             .where(key == _KEY, *self._guarded(transition, self._scope(now)))
             .values(self._values(transition, self._scope(now)))
-            .returning(*self._answer()),
-            entering=self._may_enter(transition.assign, moves=transition.dest is not None),
+            .returning(*self._answer(transition.assign, waits=entering)),
+            entering=entering,
         )
 
     def _guarded(self, transition: Transition, scope: Scope) -> list[sa.ColumnElement[bool]]:
@@ -226,7 +240,7 @@ class Program:
         return self._statement(
             sa.insert(table)
             .from_select(list(self.names), new.where(sa.not_(taken)))
-            .returning(*self._answer()),
+            .returning(*self._answer(creation.assign, waits=True)),
             entering=True,
         )
 
@@ -253,13 +267,14 @@ class Program:
         transition = self.machine.transition(selection.transition)
         now = self._moment()
         scope = self._scope(now)
+        entering = self._may_enter(transition.assign, moves=transition.dest is not None)
         return self._statement(
             sa.update(self.table)
             .where(key == self._chooser.key(selection, now, lock=True))
             .where(*self._guarded(transition, scope))
             .values(self._values(transition, scope))
-            .returning(*self._answer()),
-            entering=self._may_enter(transition.assign, moves=transition.dest is not None),
+            .returning(*self._answer(transition.assign, waits=entering)),
+            entering=entering,
         )
 
     def _pick(self, name: str, *, lock: bool) -> Statement:

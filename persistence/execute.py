@@ -14,18 +14,18 @@ from persistence.compile import (
     Statement,
     rule_of_index,
 )
-from persistence.operation import Clash, Query
-from persistence.refusal import REPEATED, blocker, explain, read, recall, takes_lease
+from persistence.operation import EXPIRED, Clash, Query
+from persistence.refusal import REPEATED, blocker, explain, read, recall
 from persistence.selecting import EXCLUDE_BIND
 from statemachine import simulate
-from statemachine.errors import IdentityConflict, UniquenessConflict
+from statemachine.errors import IdentityConflict, StoreBusy, UniquenessConflict
 from statemachine.outcome import Reason, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from persistence.compile import Program
-    from persistence.operation import Answer, Caller, Operation
+    from persistence.operation import Caller, Operation
     from statemachine.kinds import Row
 
 ATTEMPTS = 3
@@ -55,39 +55,27 @@ def apply(
         IdentityConflict: The call id was used for another transition.
     """
     statement = program.update(name)
-    bound = _bound(params, caller, key)
-    query = Query(statement, bound, statement.entering or caller.given)
-    takes = takes_lease(program.machine, name)
-    for attempt in range(ATTEMPTS):
+    fragile = statement.entering or caller.given
+    query = Query(statement, _bound(params, caller, key), fragile)
+    for _ in range(ATTEMPTS):
         try:
             answer = yield query
         except Clash as clash:
             outcome = yield from _clashed(program, name, key, params, caller, clash)
         else:
             if answer.rows:
-                row = program.row(answer.rows[0])
-                if takes and _expired(program, row, answer):
-                    # It waited for longer than its lease: nobody else has it, so take it anew.
-                    query = evolve(query, params={**bound, CALL_BIND: f"{caller.call}/{attempt}"})
-                    continue
-                return row
+                return program.row(answer.rows[0])
             outcome = yield from explain(program, name, key, params, caller)
         if outcome is not None:
             return outcome
     return Refused(transition=name, reason=Reason.RACED, key=key)
 
 
-def _expired(program: Program, row: Row, answer: Answer) -> bool:
-    """Tell whether a lease that was just taken had run out before the statement ended."""
-    lease = program.machine.lease
-    if lease is None or answer.now is not None:
-        return False
-    return int(row[lease.expires_at.name] or 0) <= int(answer.rows[0][-1])
-
-
 def _clashed(  # noqa: PLR0917 - a call's own parts
     program: Program, name: str, key: str, params: Row, caller: Caller, clash: Clash
 ) -> Operation[Row | Refused | None]:
+    if clash.name == EXPIRED:
+        return None
     if clash.name == REPEATED:
         return (yield from recall(program, name, key, params, caller))
     row, now = yield from read(program, key)
@@ -119,12 +107,16 @@ def create(program: Program, name: str, params: Row, caller: Caller) -> Operatio
         IdentityConflict: The key exists with other facts.
 
         UniquenessConflict: A uniqueness rule refused it; carries the record in the way.
+
+        StoreBusy: Whatever was in the way was gone when it was looked for, time and again.
     """
     machine = program.machine
     for _ in range(ATTEMPTS):
         try:
             answer = yield Query(program.insert(name), _bound(params, caller), fragile=True)
         except Clash as clash:
+            if clash.name == EXPIRED:
+                continue
             wanted = simulate.create(machine, name, params, 0).row
             if rule_of_index(machine, clash.name) is not None:
                 other = yield from blocker(program, clash.name, wanted)
@@ -141,7 +133,8 @@ def create(program: Program, name: str, params: Row, caller: Caller) -> Operatio
         if stored is not None:
             _same_facts(program, name, stored, wanted)
             return stored, False
-    raise UniquenessConflict("the rows in the way come and go; try again")
+    msg = "the rows in the way come and go; try again"
+    raise StoreBusy(msg)
 
 
 def _same_facts(program: Program, name: str, stored: Row, wanted: Row) -> None:
@@ -176,11 +169,7 @@ def take_next(
     except Clash:
         return (yield from _take_by_key(program, name, params, caller, exclude))
     if answer.rows:
-        row = program.row(answer.rows[0])
-        if not _expired(program, row, answer):
-            return row
-        again = evolve(caller, call=f"{caller.call}/again", given=False)
-        return (yield from apply(program, selection.transition, _key(program, row), params, again))
+        return program.row(answer.rows[0])
     if program.dialect.row_locks:
         answer = yield Query(program.look(name), bound)
         if answer.rows[0][0] is not None:

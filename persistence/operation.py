@@ -51,11 +51,15 @@ class Answer:
 Operation: TypeAlias = Generator[Query, Answer, _T]
 
 
+EXPIRED = "sqlatch_expired"
+"""The clash of a statement whose lease had run out by the time it was given; it changed nothing."""
+
+
 class Clash(SqlatchError):
     """A unique index, or the trigger that stands before it, refused a statement.
 
     Attributes:
-        name: Name of the index.
+        name: Name of the index, or `EXPIRED`.
     """
 
     def __init__(self, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 from psycopg import errors
 
-from persistence.operation import Clash
+from persistence.operation import EXPIRED, Clash
 from statemachine.errors import (
     IllegalTransition,
     SchemaMismatch,
@@ -28,6 +28,8 @@ def translated(error: psycopg.Error) -> SqlatchError:
     match error:
         case errors.UniqueViolation():
             return Clash(error.diag.constraint_name or "")
+        case errors.DivisionByZero():
+            return Clash(EXPIRED)
         case errors.CheckViolation():
             return IllegalTransition(f"the database refused the row: {text}")
         case errors.NotNullViolation() | errors.ForeignKeyViolation():
