@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from attrs import field, frozen
 
+from persistence.binds import KEY_BIND, LIMIT_BIND, NOW_BIND, ONE_CALL, CallTerms
 from persistence.codec import reader_of
+from persistence.creating import insertion
 from persistence.dialect import Dialect, Key, Placeholder, Whole, column_type, text_of
 from persistence.expressions import Scope, all_of, assigned, condition
 from persistence.rules import columns_in, index_name
@@ -20,17 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from statemachine.kinds import Row
-    from statemachine.machine import Creation, Machine, Selection, Transition
+    from statemachine.machine import Machine, Selection, Transition
     from statemachine.vocabulary import Assignment
 
-NOW_BIND = "sys_now"
-KEY_BIND = "sys_key"
-CALL_BIND = "sys_call"
-ACTOR_BIND = "sys_actor"
-ACTOR_KIND_BIND = "sys_actor_kind"
-
-_KEY, _CALL = Placeholder(KEY_BIND, Key()), Placeholder(CALL_BIND, Key())
-_ACTOR, _ACTOR_KIND = Placeholder(ACTOR_BIND, Key()), Placeholder(ACTOR_KIND_BIND, Key())
+_KEY = Placeholder(KEY_BIND, Key())
 
 
 @frozen
@@ -103,9 +98,13 @@ class Program:
         """Return the SELECT of a selection's next key, whoever has it locked."""
         return self.once("look", name, lambda: self._pick(name, lock=False))
 
+    def choices(self, name: str, arm: int) -> Statement:
+        """Return the SELECT of the next keys of one arm of a selection; locked as by `pick`."""
+        return self.once("choices", f"{name}/{arm}", lambda: self._choices(name, arm))
+
     def insert(self, name: str) -> Statement:
         """Return the INSERT of a creation."""
-        return self.once("insert", name, lambda: self._insert(self.machine.creation(name)))
+        return self.once("insert", name, lambda: insertion(self, self.machine.creation(name)))
 
     def read(self) -> Statement:
         """Return the SELECT of one row by its key."""
@@ -122,10 +121,11 @@ class Program:
         except KeyError:
             return self._done.setdefault((kind, name), build())
 
-    def _statement(self, query: sa.sql.ClauseElement, *, entering: bool = False) -> Statement:
+    def statement(self, query: sa.sql.ClauseElement, *, entering: bool = False) -> Statement:
+        """Return a query as a finished statement."""
         return Statement(text_of(query, self.dialect.statements), entering)
 
-    def _answer(
+    def answer(
         self, written: tuple[Assignment, ...] = (), *, waits: bool = False
     ) -> list[sa.ColumnElement[Any]]:
         """Return what a statement answers: the row, and the server's clock where that rules.
@@ -144,7 +144,8 @@ class Program:
         in_time = self.table.c[lease.expires_at.name] > clock
         return [*answer, clock // sa.cast(sa.cast(in_time, sa.Integer()), sa.BigInteger())]
 
-    def _scope(self, now: sa.ColumnElement[Any]) -> Scope:
+    def scope(self, now: sa.ColumnElement[Any]) -> Scope:
+        """Return where the terms of an expression over the table come from."""
         return Scope(self.machine, self.dialect, lambda name: self.table.c[name], now)
 
     # One row
@@ -160,37 +161,41 @@ class Program:
             clock = sa.select(self.dialect.clock().label("now")).select_from(locked).cte("clock")
             now = clock.prefix_with("MATERIALIZED").c.now
         entering = self._may_enter(transition.assign, moves=transition.dest is not None)
-        return self._statement(
+        return self.statement(
             sa.update(table)
-            .where(key == _KEY, *self._guarded(transition, self._scope(now)))
-            .values(self._values(transition, self._scope(now)))
-            .returning(*self._answer(transition.assign, waits=entering)),
+            .where(key == _KEY, *self.guarded(transition, self.scope(now)))
+            .values(self.values(transition, self.scope(now)))
+            .returning(*self.answer(transition.assign, waits=entering)),
             entering=entering,
         )
 
-    def _guarded(self, transition: Transition, scope: Scope) -> list[sa.ColumnElement[bool]]:
+    def guarded(self, transition: Transition, scope: Scope) -> list[sa.ColumnElement[bool]]:
+        """Return the state and the guards that a transition's UPDATE demands."""
         state = scope.column(self.machine.state.name)
         states = [sa.literal(name, state.type) for name in transition.source]
         return [state.in_(states), *all_of([g.condition for g in transition.when], scope)]
 
-    def _values(self, transition: Transition, scope: Scope) -> dict[str, sa.ColumnElement[Any]]:
+    def values(
+        self, transition: Transition, scope: Scope, call: CallTerms = ONE_CALL
+    ) -> dict[str, sa.ColumnElement[Any]]:
+        """Return what a transition's UPDATE sets, by column."""
         values = {a.column.name: assigned(a, scope) for a in transition.assign}
         if transition.dest is not None:
             state = self.table.c[self.machine.state.name]
             values[state.name] = sa.literal(transition.dest, state.type)
         if transition.quiet:
             return values
-        actor_kind, actor = _ACTOR_KIND, _ACTOR
+        actor_kind, actor = call.actor_kind, call.actor
         if self.machine.lease is not None and self.machine.by_holder(transition):
-            actor_kind = self.table.c[self.machine.lease.holder_kind.name]  # type: ignore[assignment]  # both are column elements
-            actor = self.table.c[self.machine.lease.holder.name]  # type: ignore[assignment]  # both are column elements
+            actor_kind = self.table.c[self.machine.lease.holder_kind.name]
+            actor = self.table.c[self.machine.lease.holder.name]
         assert scope.now is not None
         return values | {
             "revision": self.table.c.revision + sa.literal(1, sa.BigInteger()),
             "last_transition": sa.literal(transition.name, Key()),
             "last_actor_kind": actor_kind,
             "last_actor": actor,
-            "last_call": _CALL,
+            "last_call": call.call,
             "updated_at": self.dialect.greatest(self.table.c.updated_at, scope.now),
         }
 
@@ -204,61 +209,19 @@ class Program:
             for column in (*rule.columns, *columns_in(rule.where))
         )
 
-    def _insert(self, creation: Creation) -> Statement:
-        table, key = self.table, self.table.c[self.machine.key.name]
-        source: sa.FromClause | None = None
-        now: sa.ColumnElement[Any] = Placeholder(NOW_BIND, Whole())
-        if self.server_clock:
-            source = sa.select(self.dialect.clock().label("now")).cte("clock")
-            source = source.prefix_with("MATERIALIZED")
-            now = source.c.now
-        scope = self._scope(now)
-        values: dict[str, sa.ColumnElement[Any]] = {
-            f.name: sa.null() if f.default is None else sa.literal(f.default, column_type(f.kind))
-            for f in self.machine.fields.values()
-            if f.has_default
-        }
-        values |= {a.column.name: assigned(a, scope) for a in creation.assign}
-        values |= {
-            self.machine.state.name: sa.literal(creation.dest, Key()),
-            "revision": sa.literal(1, sa.BigInteger()),
-            "last_transition": sa.literal(creation.name, Key()),
-            "last_actor_kind": _ACTOR_KIND,
-            "last_actor": _ACTOR,
-            "last_call": _CALL,
-            "updated_at": now,
-        }
-        new = sa.select(*(values[name].label(name) for name in self.names))
-        there = table.alias("there")
-        taken = sa.exists(
-            sa.select(sa.literal_column("1"))
-            .select_from(there)
-            .where(there.c[key.name] == values[key.name])
-        )
-        if source is not None:
-            new = new.select_from(source)
-        return self._statement(
-            sa.insert(table)
-            .from_select(list(self.names), new.where(sa.not_(taken)))
-            .returning(*self._answer(creation.assign, waits=True)),
-            entering=True,
-        )
-
     def _read(self) -> Statement:
         key = self.table.c[self.machine.key.name]
-        return self._statement(sa.select(*self._answer()).where(key == _KEY))
+        return self.statement(sa.select(*self.answer()).where(key == _KEY))
 
     def _blocker(self, name: str) -> Statement:
         rule = next(rule for rule in self.machine.uniqueness if rule.name == name)
-        scope = self._scope(sa.null())
+        scope = self.scope(sa.null())
         same = [
             self.table.c[c.name]
             == Placeholder(c.name, column_type(self.machine.fields[c.name].kind))
             for c in rule.columns
         ]
-        return self._statement(
-            sa.select(*self._answer()).where(*same, condition(rule.where, scope))
-        )
+        return self.statement(sa.select(*self.answer()).where(*same, condition(rule.where, scope)))
 
     # The next row
 
@@ -266,20 +229,26 @@ class Program:
         key = self.table.c[self.machine.key.name]
         transition = self.machine.transition(selection.transition)
         now = self._moment()
-        scope = self._scope(now)
+        scope = self.scope(now)
         entering = self._may_enter(transition.assign, moves=transition.dest is not None)
-        return self._statement(
+        return self.statement(
             sa.update(self.table)
             .where(key == self._chooser.key(selection, now, lock=True))
-            .where(*self._guarded(transition, scope))
-            .values(self._values(transition, scope))
-            .returning(*self._answer(transition.assign, waits=entering)),
+            .where(*self.guarded(transition, scope))
+            .values(self.values(transition, scope))
+            .returning(*self.answer(transition.assign, waits=entering)),
             entering=entering,
         )
 
     def _pick(self, name: str, *, lock: bool) -> Statement:
         chosen = self._chooser.key(self.machine.selection(name), self._moment(), lock=lock)
-        return self._statement(sa.select(chosen))
+        return self.statement(sa.select(chosen))
+
+    def _choices(self, name: str, arm: int) -> Statement:
+        selection = self.machine.selection(name)
+        some = Placeholder(LIMIT_BIND, Whole())
+        query = self._chooser.arm(selection, selection.arms[arm], self._moment(), some, lock=True)
+        return self.statement(query)
 
     def _moment(self) -> sa.ColumnElement[Any]:
         """Rows that are locked are passed over, so the clock can be read before the choice."""

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from persistence.compile import (
+from persistence.binds import (
     ACTOR_BIND,
     ACTOR_KIND_BIND,
     CALL_BIND,
+    EXCLUDE_BIND,
     KEY_BIND,
+)
+from persistence.compile import (
     Statement,
     rule_of_index,
 )
 from persistence.operation import EXPIRED, Clash, Query
 from persistence.refusal import REPEATED, blocker, explain, read, recall
-from persistence.selecting import EXCLUDE_BIND
 from statemachine import simulate
 from statemachine.errors import IdentityConflict, StoreBusy, UniquenessConflict
 from statemachine.outcome import Reason, Refused

@@ -45,6 +45,11 @@ if TYPE_CHECKING:
     from statemachine.machine import Machine
 
 
+def bind(param: Param) -> sa.ColumnElement[Any]:
+    """Return a call's parameter."""
+    return Placeholder(param.name, column_type(param.kind))
+
+
 @frozen
 class Scope:
     """Where the terms of an expression come from.
@@ -57,17 +62,15 @@ class Scope:
         column: The expression of a column, by its name.
 
         now: The expression of `NOW`.
+
+        param: The expression of a call's parameter.
     """
 
     machine: Machine
     dialect: Dialect
     column: Callable[[str], sa.ColumnElement[Any]]
     now: sa.ColumnElement[Any] | None = None
-
-
-def bind(param: Param) -> Placeholder:
-    """Return a call's parameter."""
-    return Placeholder(param.name, column_type(param.kind))
+    param: Callable[[Param], sa.ColumnElement[Any]] = bind
 
 
 def constant(value: Plain, type_: sa.types.TypeEngine[Any]) -> sa.ColumnElement[Any]:
@@ -81,13 +84,13 @@ def term(part: Term, scope: Scope, beside: Term | None = None) -> sa.ColumnEleme
         case Column(name=name):
             return scope.column(name)
         case Param():
-            return bind(part)
+            return scope.param(part)
         case Now():
             assert scope.now is not None, "NOW outside of a call"
             return scope.now
         case Deadline(duration=duration):
             assert scope.now is not None, "NOW outside of a call"
-            return scope.now + bind(duration)
+            return scope.now + scope.param(duration)
         case Literal(value=value):
             return constant(value, _type_beside(beside, scope))
     assert_never(part)
@@ -150,7 +153,7 @@ def assigned(part: Assignment, scope: Scope) -> sa.ColumnElement[Any]:
         case Set(source=source):
             return term(source, scope)
         case SetOr(source=source, otherwise=otherwise):
-            return sa.func.coalesce(bind(source), term(otherwise, scope, part.column))
+            return sa.func.coalesce(scope.param(source), term(otherwise, scope, part.column))
         case SetOnce(source=source):
             return sa.func.coalesce(scope.column(name), term(source, scope))
         case Put(value=value):

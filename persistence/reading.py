@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from attrs import frozen
 
-from persistence.compile import (
+from persistence.binds import (
     ACTOR_BIND,
     ACTOR_KIND_BIND,
     CALL_BIND,
     KEY_BIND,
+    LIMIT_BIND,
     NOW_BIND,
+)
+from persistence.compile import (
     Statement,
 )
 from persistence.dialect import Key, Placeholder, Whole, column_type, text_of
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
 
 STATES_BIND = "sys_states"
 AFTER_BIND = "sys_after"
-LIMIT_BIND = "sys_limit"
 PAYLOAD_BIND = "sys_payload"
 EVENT_BIND = "sys_event"
 TX_BIND = "sys_tx"

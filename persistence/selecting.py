@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from attrs import frozen
 
+from persistence.binds import EXCLUDE_BIND
 from persistence.expressions import Scope, all_of, condition
 from statemachine.vocabulary import OneOf
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from persistence.dialect import Dialect
     from statemachine.machine import Machine
     from statemachine.parts import Arm, Selection, Transition
-
-EXCLUDE_BIND = "sys_exclude"
 
 
 @frozen
@@ -46,13 +45,24 @@ class Chooser:
 
             lock: Whether the row is locked, and locked ones passed over, where the database can.
         """
-        arms = [self._arm(selection, arm, now, lock=lock) for arm in selection.arms]
+        one: sa.ColumnElement[Any] = sa.literal_column("1")
+        arms = [
+            self.arm(selection, arm, now, one, lock=lock).scalar_subquery()
+            for arm in selection.arms
+        ]
         chosen = arms[0] if len(arms) == 1 else sa.func.coalesce(*arms)
         return sa.select(chosen).scalar_subquery()
 
-    def _arm(
-        self, selection: Selection, arm: Arm, now: sa.ColumnElement[Any], *, lock: bool
-    ) -> sa.ColumnElement[Any]:
+    def arm(
+        self,
+        selection: Selection,
+        arm: Arm,
+        now: sa.ColumnElement[Any],
+        limit: sa.ColumnElement[Any],
+        *,
+        lock: bool,
+    ) -> sa.Select[Any]:
+        """Return an arm's first keys, in its order."""
         row = self.table.alias("candidate")
         scope = Scope(self.machine, self.dialect, lambda name: row.c[name], now)
         transition = self.machine.transition(selection.transition)
@@ -64,11 +74,11 @@ class Chooser:
             .where(*(self._vacant(name, row) for name in selection.vacant))
             .where(sa.not_(self.dialect.listed(key, EXCLUDE_BIND)))
             .order_by(*(row.c[column.name] for column in arm.order))
-            .limit(sa.literal_column("1"))
+            .limit(limit)
         )
         if lock and self.dialect.row_locks:
             query = query.with_for_update(skip_locked=True)
-        return query.scalar_subquery()
+        return query
 
     def _unsaid(
         self, transition: Transition, arm: Arm, scope: Scope

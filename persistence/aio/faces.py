@@ -27,6 +27,7 @@ class AsyncRuns(AsyncFace[RunOperations]):
     park_source_changed = single(RunOperations.park_source_changed)
     park_effect_ambiguous = single(RunOperations.park_effect_ambiguous)
     finish = single(RunOperations.finish)
+    finish_many = whole(RunOperations.finish_many)
     fail = single(RunOperations.fail)
     abort = single(RunOperations.abort)
     wake = single(RunOperations.wake)
@@ -82,6 +83,7 @@ class AsyncRows(AsyncFace[RowOperations]):
 
     create = single(RowOperations.create)
     apply = single(RowOperations.apply)
+    apply_many = whole(RowOperations.apply_many)
     next = selecting(RowOperations.next)
     get = single(RowOperations.get)
     history = single(RowOperations.history)

@@ -16,7 +16,9 @@ from attrs import define, field
 from persistence.backends.sqlite_borrowed import BorrowedSession
 from persistence.backends.sqlite_dialect import SQLITE, SqliteDialect
 from persistence.backends.sqlite_errors import is_busy, translated
-from persistence.compile import NOW_BIND
+from persistence.binds import (
+    NOW_BIND,
+)
 from statemachine.errors import SqlatchError, StoreBusy, StoreUnavailable
 
 if TYPE_CHECKING:

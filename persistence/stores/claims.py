@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,11 @@ class Unchanged:
 def mint(token: bytes | None) -> bytes:
     """Return a token: the given one, else 32 random bytes."""
     return secrets.token_bytes(TOKEN_BYTES) if token is None else token
+
+
+def derived(seed: bytes, number: int) -> bytes:
+    """Return the token of one claim of a batch."""
+    return hashlib.sha256(seed + number.to_bytes(4, "big")).digest()
 
 
 def presented(claim: object) -> Mapping[str, object]:

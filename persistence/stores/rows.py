@@ -4,21 +4,59 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from attrs import field, frozen
+
+from persistence.batching import Call, apply_many
+from persistence.binds import (
+    LIMIT_BIND,
+)
 from persistence.execute import create, take_next
 from persistence.operation import Query
-from persistence.reading import AFTER_BIND, LIMIT_BIND, STATES_BIND, Listing, listing
+from persistence.reading import (
+    AFTER_BIND,
+    STATES_BIND,
+    Listing,
+    listing,
+)
 from persistence.refusal import read
-from persistence.stores.face import Face, Operations, limit_of, selecting, single, texts_of
+from persistence.stores.face import (
+    MAX_LISTED,
+    Face,
+    Operations,
+    limit_of,
+    selecting,
+    single,
+    texts_of,
+    whole,
+)
+from statemachine.errors import InvalidArgument
 from statemachine.kinds import admit
 from statemachine.outcome import Actor, Event, Refused
 from statemachine.simulate import admit_params
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from persistence.operation import Operation
 
 MAX_EXCLUDED = 1_000
+
+
+@frozen
+class RowCall:
+    """One call of a batch.
+
+    Attributes:
+        key: Which row.
+
+        values: The transition's parameters, by name; Python values.
+
+        call: The call's id; minted when None.
+    """
+
+    key: str
+    values: Mapping[str, object] = field(factory=dict)
+    call: str | None = None
 
 
 class RowOperations(Operations):
@@ -71,6 +109,34 @@ class RowOperations(Operations):
         """
         row = yield from self.call(name, key, values or {}, call=call, actor=actor)
         return row if isinstance(row, Refused) else self.program.record(row)
+
+    def apply_many(
+        self, name: str, calls: Sequence[RowCall], *, actor: Actor | None = None
+    ) -> Operation[list[Any | Refused]]:
+        """Make one transition on several rows, in one transaction.
+
+        Args:
+            name: The transition.
+
+            calls: At most 1,000, of different rows.
+
+            actor: Who calls; None: the store's.
+
+        Returns:
+            Each call's own outcome, in the order given.
+
+        Raises:
+            UnknownTransition, InvalidArgument: Nothing was written.
+        """
+        declared = self.program.machine.transition(name).params
+        given = []
+        for call in texts_of(calls, "calls", MAX_LISTED):
+            if not isinstance(call, RowCall):
+                raise InvalidArgument("calls", "of RowCall")
+            params = admit_params(declared, call.values)
+            given.append(Call(self.key(call.key), params, self.engine.caller(call.call, actor)))
+        rows = yield from apply_many(self.program, name, given)
+        return [row if isinstance(row, Refused) else self.program.record(row) for row in rows]
 
     def next(
         self,
@@ -147,6 +213,7 @@ class Rows(Face[RowOperations]):
 
     create = single(RowOperations.create)
     apply = single(RowOperations.apply)
+    apply_many = whole(RowOperations.apply_many)
     next = selecting(RowOperations.next)
     get = single(RowOperations.get)
     history = single(RowOperations.history)

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
+from persistence.batching import Call, apply_many, choose_many
 from persistence.execute import take_next
 from persistence.refusal import read
-from persistence.stores.claims import Claim, Unchanged, claim_of, mint, presented
+from persistence.stores.claims import Claim, Unchanged, claim_of, derived, mint, presented
 from persistence.stores.face import Operations, limit_of, texts_of
 from statemachine.errors import InvalidArgument
-from statemachine.kinds import admit
+from statemachine.kinds import Token, admit
 from statemachine.machines import HolderKind
 from statemachine.outcome import Actor, Refused
 from statemachine.simulate import admit_params
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from persistence.operation import Operation
-    from statemachine.kinds import JsonValue
+    from statemachine.kinds import JsonValue, Plain, Row
 
 MAX_EXCLUDED = 1_000
 MAX_CLAIMED = 100
@@ -194,25 +195,75 @@ class RunClaims(Operations):
         *,
         limit: int,
         exclude: Collection[str] = (),
+        token: bytes | None = None,
         call: str | None = None,
         actor: Actor | None = None,
     ) -> Operation[list[Claim]]:
-        """Take up to `limit` (1 to 100) headless runs, in the order of `claim_next`, all or none.
+        """Take up to `limit` headless runs, in the order of `claim_next`, in one transaction.
+
+        Args:
+            runner_id: The holder.
+
+            lease: How long each lease lasts, 1 ms to 100 years.
+
+            limit: 1 to 100.
+
+            exclude: At most 1,000 run ids that are passed over.
+
+            token: 32 bytes from which each run's own token is derived; minted when None.
+
+            call: The call's id; repeated with the same token it answers the same claims.
+
+            actor: Who calls; None: the runner.
 
         Raises:
             InvalidArgument: Nothing was written.
         """
+        most, seed = limit_of(limit, MAX_CLAIMED), mint(token)
+        admit(Token(), seed, "token")
+        tokens = [derived(seed, number) for number in range(most)]
+        if call is None:
+            return (yield from self._at_once(runner_id, lease, exclude, tokens, actor))
         claims: list[Claim] = []
-        for number in range(limit_of(limit, MAX_CLAIMED)):
-            one = None if call is None else f"{call}/{number}"
-            kind, token = HolderKind.HOST, mint(None)
+        for number, own in enumerate(tokens):
+            one, kind = f"{call}/{number}", HolderKind.HOST
             claim = yield from self._next(
-                "claim_headless", runner_id, lease, kind, {}, exclude, token, one, actor
+                "claim_headless", runner_id, lease, kind, {}, exclude, own, one, actor
             )
             if isinstance(claim, Refused):
                 break
             claims.append(claim)
         return claims
+
+    def _at_once(
+        self,
+        runner_id: str,
+        lease: timedelta,
+        exclude: Collection[str],
+        tokens: list[bytes],
+        actor: Actor | None,
+    ) -> Operation[list[Claim]]:
+        """Choose all, then take all: two statements an arm, not one a run."""
+        who = actor or _runner(HolderKind.HOST, runner_id)
+        declared = self.program.machine.transition("claim").params
+        params = [
+            admit_params(declared, _taking(runner_id, lease, HolderKind.HOST, token))
+            for token in tokens
+        ]
+        name, scoped = self._scoped("claim_headless", dict(params[0]))
+        keys = yield from choose_many(
+            self.program, name, scoped, len(tokens), self._passed(exclude)
+        )
+        calls = [
+            Call(key, params[number], self.engine.caller(None, who))
+            for number, key in enumerate(keys)
+        ]
+        rows = yield from apply_many(self.program, "claim", calls)
+        return [
+            Claim(self.program.record(row), token)
+            for row, token in zip(rows, tokens, strict=False)
+            if not isinstance(row, Refused)
+        ]
 
     def _next(  # noqa: PLR0917 - the arguments of two public calls, passed on
         self,
@@ -231,14 +282,20 @@ class RunClaims(Operations):
         params = dict(admit_params(machine.transition("claim").params, values))
         for field, value in scope.items():
             params[field] = admit(machine.fields["origin_session_id"].kind, value, field)
-        if self.engine.project is None:
-            name = f"{name}_anywhere"
-        else:
-            params["project"] = self.engine.project
-        passed = [self.key(key) for key in texts_of(exclude, "exclude", MAX_EXCLUDED)]
+        scope_name, scoped = self._scoped(name, params)
         caller = self.engine.caller(call, actor or _runner(kind, runner_id))
-        row = yield from take_next(self.program, name, params, caller, passed)
+        passed = self._passed(exclude)
+        row = yield from take_next(self.program, scope_name, scoped, caller, passed)
         return row if isinstance(row, Refused) else Claim(self.program.record(row), token)
+
+    def _scoped(self, name: str, params: dict[str, Plain]) -> tuple[str, Row]:
+        """Return the selection of the store's project, or that of all projects."""
+        if self.engine.project is None:
+            return f"{name}_anywhere", params
+        return name, {**params, "project": self.engine.project}
+
+    def _passed(self, exclude: Collection[str]) -> list[str]:
+        return [self.key(key) for key in texts_of(exclude, "exclude", MAX_EXCLUDED)]
 
 
 def _taking(

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from persistence import history
-from persistence.compile import ACTOR_BIND, ACTOR_KIND_BIND, CALL_BIND, KEY_BIND
+from persistence.binds import (
+    ACTOR_BIND,
+    ACTOR_KIND_BIND,
+    CALL_BIND,
+    KEY_BIND,
+    LIMIT_BIND,
+)
 from persistence.operation import Clash, Query
 from persistence.reading import (
     AFTER_BIND,
     EVENT_BIND,
-    LIMIT_BIND,
     PAYLOAD_BIND,
     STATES_BIND,
     Listing,

@@ -37,6 +37,7 @@ class Runs(Face[RunOperations]):
     park_source_changed = single(RunOperations.park_source_changed)
     park_effect_ambiguous = single(RunOperations.park_effect_ambiguous)
     finish = single(RunOperations.finish)
+    finish_many = whole(RunOperations.finish_many)
     fail = single(RunOperations.fail)
     abort = single(RunOperations.abort)
     wake = single(RunOperations.wake)
