@@ -44,6 +44,14 @@ class TextList(sa.types.UserDefinedType[Any]):
     """A list of texts, as one parameter."""
 
 
+class WholeList(sa.types.UserDefinedType[Any]):
+    """A list of integers, as one parameter."""
+
+
+class FlagList(sa.types.UserDefinedType[Any]):
+    """A list of booleans, as one parameter."""
+
+
 @compiles(Flag, "sqlite")
 @compiles(Whole, "sqlite")
 def _sqlite_integer(_type: Flag | Whole, _compiler: TypeCompiler, **_: Any) -> str:
@@ -65,6 +73,17 @@ def column_type(kind: Kind) -> sa.types.TypeEngine[Any]:
         case Integer() | Instant() | Duration():
             return Whole()
     assert_never(kind)
+
+
+def list_type(kind: Kind) -> sa.types.TypeEngine[Any]:
+    """Return the type of a list of a kind's values."""
+    match column_type(kind):
+        case Whole():
+            return WholeList()
+        case Flag():
+            return FlagList()
+        case _:
+            return TextList()
 
 
 class Placeholder(sa.ColumnElement[Any]):
@@ -91,6 +110,10 @@ def _typed(element: Placeholder, _compiler: SQLCompiler, **_: Any) -> str:
             cast = "bigint"
         case TextList():
             cast = "text[]"
+        case WholeList():
+            cast = "bigint[]"
+        case FlagList():
+            cast = "boolean[]"
         case _:
             cast = "text"
     return f"%({element.name})s::{cast}"
@@ -114,6 +137,10 @@ class Dialect(Protocol):
     @property
     def row_locks(self) -> bool:
         """Whether single rows can be locked, and locked ones passed over."""
+
+    @property
+    def arrays(self) -> bool:
+        """Whether one statement can carry many calls, each parameter as an array."""
 
     @property
     def server_clock(self) -> bool:
@@ -166,6 +193,12 @@ class Dialect(Protocol):
 
     def layout_ddl(self) -> tuple[str, ...]:
         """Return the statements that guard the history itself."""
+
+    def set_apart(self, schema: str) -> tuple[str, ...]:
+        """Return the statements that hide all tables, and the clock, from one transaction."""
+
+    def set_clock(self, now: int) -> tuple[str, ...]:
+        """Return the statements that set the server's clock for a transaction set apart."""
 
 
 def text_of(element: sa.sql.ClauseElement, dialect: sa.Dialect) -> str:

@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from persistence.binds import (
+    LIMIT_BIND,
+)
 from persistence.compile import Statement
 from persistence.dialect import Key, Placeholder, Whole, text_of
 from persistence.operation import Query
-from persistence.reading import FEED_COLUMNS, LIMIT_BIND, SEQ_BIND, TX_BIND, feed
+from persistence.reading import (
+    FEED_COLUMNS,
+    SEQ_BIND,
+    TX_BIND,
+    feed,
+)
 from persistence.schema import HISTORY
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import Integer, admit
@@ -30,14 +38,15 @@ _CALL = Placeholder("call", Key())
 _AFTER = Placeholder("after", Whole())
 _LIMIT = Placeholder("limit", Whole())
 
-_COLUMNS = (
+COLUMNS = (
     "machine", "key", "revision", "transition", "source", "dest", "actor_kind", "actor",
     "generation", "call", "at", "changes",
 )  # fmt: skip
+"""What `event_of` reads, in order."""
 
 
 def _select() -> sa.Select[Any]:
-    return sa.select(*(HISTORY.c[name] for name in _COLUMNS))
+    return sa.select(*(HISTORY.c[name] for name in COLUMNS))
 
 
 @functools.cache
@@ -61,7 +70,7 @@ def of_row(dialect: Dialect) -> Statement:
 
 def event_of(row: Sequence[Any]) -> Event:
     """Return a history row as the event that it records."""
-    named = dict(zip(_COLUMNS, row, strict=True))
+    named = dict(zip(COLUMNS, row, strict=True))
     return Event(
         machine=named["machine"],
         key=named["key"],
@@ -81,7 +90,7 @@ def entry_of(row: Sequence[Any]) -> Event | HostEvent:
     """Return a row of the feed as the event of a machine or of a host."""
     named = dict(zip(FEED_COLUMNS, row, strict=True))
     if named["event"] is None:
-        return event_of([named[name] for name in _COLUMNS])
+        return event_of([named[name] for name in COLUMNS])
     return HostEvent(
         machine=named["machine"],
         key=named["key"],

@@ -93,6 +93,11 @@ def _arm_indexes(machine: Machine) -> tuple[tuple[tuple[str, ...], tuple[Any, ..
 @functools.lru_cache(maxsize=128)
 def machine_ddl(machine: Machine, dialect: Dialect) -> tuple[str, ...]:
     """Return the statements that create a machine's table, indexes and triggers."""
+    return table_ddl(machine, dialect) + dialect.guard_ddl(guardrails(machine, dialect))
+
+
+def table_ddl(machine: Machine, dialect: Dialect) -> tuple[str, ...]:
+    """Return the statements that create a machine's table with its CHECKs and indexes."""
     table = table_of(machine)
     scope = Scope(machine, dialect, lambda name: table.c[name])
     for name, check in _checks(machine, scope):
@@ -122,7 +127,6 @@ def machine_ddl(machine: Machine, dialect: Dialect) -> tuple[str, ...]:
     return (
         text_of(CreateTable(table), dialect.ddl).strip(),
         *(text_of(CreateIndex(index), dialect.ddl) for index in indexes),
-        *dialect.guard_ddl(guardrails(machine, dialect)),
     )
 
 

@@ -24,6 +24,7 @@ class PostgresqlDialect:
     statements: sa.Dialect = psycopg.dialect()  # type: ignore[no-untyped-call]  # untyped there
     ddl: sa.Dialect = postgresql.base.PGDialect(paramstyle="named")  # type: ignore[no-untyped-call]  # same
     row_locks = True
+    arrays = True
     server_clock = True
     native_booleans = True
     feed_order = ("tx", "seq")
@@ -147,6 +148,23 @@ class PostgresqlDialect:
             _truncate(name),
         )
 
+    def set_apart(self, schema: str) -> tuple[str, ...]:
+        """A schema of its own; named before the system's, it also replaces the clock."""
+        return (
+            f"CREATE SCHEMA {schema}",
+            f"SET LOCAL search_path = {schema}, pg_catalog",
+            (
+                "CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql AS"
+                f" 'SELECT to_timestamp(current_setting(''{_HANDS}'')::float8 / 1000)'"
+            ),
+        )
+
+    def set_clock(self, now: int) -> tuple[str, ...]:
+        """Set the replaced clock, until the transaction ends."""
+        return (f"SELECT set_config('{_HANDS}', '{now}', true)",)
+
+
+_HANDS = "sqlatch.now"
 
 _CATALOG = """
 WITH ours AS (

@@ -24,6 +24,7 @@ class SqliteDialect:
     statements: sa.Dialect = sqlite.dialect(paramstyle="named")
     ddl: sa.Dialect = statements
     row_locks = False
+    arrays = False
     server_clock = False
     native_booleans = False
     feed_order = ("seq",)
@@ -179,6 +180,16 @@ class SqliteDialect:
             _refusing(f"{name}_fixed", f"BEFORE UPDATE ON {name}", "TRUE", fixed),
             _refusing(f"{name}_kept", f"BEFORE DELETE ON {name}", barred, fixed),
         )
+
+    def set_apart(self, schema: str) -> tuple[str, ...]:
+        """A database in memory is empty, and seen by nobody else."""
+        del schema
+        return ()
+
+    def set_clock(self, now: int) -> tuple[str, ...]:
+        """The caller's clock is the only one."""
+        del now
+        return ()
 
 
 def _trigger(name: str, event: str, body: str) -> str:
