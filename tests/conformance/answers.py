@@ -29,14 +29,14 @@ class Answer:
 
         value: The record or list in the recorded shape; None where only the verdict counts.
 
-        key: Id of the row that a selection took.
+        keys: Ids of the rows that it made or took.
 
         detail: The refusal or error itself, to be shown.
     """
 
     verdict: str
     value: Any = None
-    key: str | None = None
+    keys: tuple[str, ...] = ()
     detail: object = field(default=None, eq=False)
 
     @property
@@ -55,11 +55,14 @@ class Difference:
         verdict: What we must answer.
 
         row: What our row must then say, where the stored rows part.
+
+        value: What we must return; None: the verdict is all.
     """
 
     name: str
     verdict: str
     row: Row = field(factory=dict)
+    value: Any = None
 
 
 class Kind(Protocol):

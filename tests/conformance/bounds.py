@@ -14,12 +14,15 @@ HUNDRED_YEARS = 36_525 * 86_400_000
 KEYS = (
     "workflow_name", "workflow_source_ref", "old_source_ref", "runner_id", "session_id",
     "origin_session_id", "definition_digest", "affinity_runner_id", "error_code", "type",
+    "intent_id", "source_event_id", "workflow_ref", "target_session_id", "node_id", "attempt_id",
+    "message_id", "notification_id",
 )  # fmt: skip
 SIZES = {
     "workflow_source": 65_536,
     "launch_options": 65_536,
     "input": 1_048_576,
     "payload": 65_536,
+    "fallback_facts": 65_536,
 }
 
 

@@ -45,7 +45,8 @@ class EventOps:
         """Tell which deliberate difference a step falls under."""
         if step.verdict == "invalid_argument":
             return None
-        outside = refused_by_us(step.args)
+        # Our events name no workflow: they are the run's.
+        outside = refused_by_us({n: v for n, v in step.args.items() if n != "workflow_ref"})
         if outside is not None:
             return Difference(outside, "invalid_argument")
         if step.op == "event_append" and self._store.runs.get(step.args["run_id"]) is None:

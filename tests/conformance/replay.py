@@ -13,10 +13,12 @@ from persistence import Store
 from statemachine.kinds import EPOCH
 from tests.conformance.answers import Answer, Difference, Kind, Row, make
 from tests.conformance.event_ops import EventOps
+from tests.conformance.intent_ops import IntentOps
+from tests.conformance.notification_ops import NotificationOps
 from tests.conformance.run_ops import RunOps
 from tests.conformance.traces import Step, Trace, same
 
-KINDS: tuple[Callable[[Store], Kind], ...] = (RunOps, EventOps)
+KINDS: tuple[Callable[[Store], Kind], ...] = (RunOps, EventOps, IntentOps, NotificationOps)
 
 
 class Diverged(AssertionError):
@@ -144,6 +146,8 @@ class Replay:
         if difference is not None:
             if difference.row:
                 self._check_ours(kind, step, difference, answer)
+            if difference.value is not None and not same(difference.value, answer.value):
+                raise Diverged(f"expected to return {difference.value}, ours {answer.value}")
             return
         if verdict != "yes":
             return
@@ -152,7 +156,7 @@ class Replay:
             raise Diverged(f"expected to return {expected}, ours {answer.value}")
 
     def _check_ours(self, kind: Kind, step: Step, difference: Difference, answer: Answer) -> None:
-        key = answer.key or step.args["run_id"]
+        (key,) = answer.keys or kind.keys(step)
         mine = kind.refresh(key) or {}
         wrong = [name for name, value in difference.row.items() if mine.get(name) != value]
         if wrong:
@@ -171,9 +175,7 @@ class Replay:
             else:
                 expected[key], seen = kind.row(step, expected.get(key), row)
                 shown += seen
-        touched = {**dict.fromkeys((*changed, *kind.keys(step)))}
-        if answer.key is not None:
-            touched[answer.key] = None
+        touched = dict.fromkeys((*changed, *kind.keys(step), *answer.keys))
         parted = {}
         for key in touched:
             wanted, mine = expected.get(key), kind.refresh(key)

@@ -86,7 +86,7 @@ class RunCalls:
             affinity_runner_id=args["runner_id"],
             **_given(args, "launch_options", "parent_run_id"),
         )
-        return Answer("yes", as_record(run))
+        return Answer("yes", as_record(run), (run.run_id,))
 
     def _enqueue(self, args: Args) -> Answer:
         named = _given(
@@ -136,15 +136,16 @@ class RunCalls:
         )
 
     def _claim_next(self, args: Args) -> Answer:
-        claim = self._runs.claim_next(
-            args["runner_id"],
-            lease(args["lease_ms"]),
-            token=token(args["claim_token"]),
-            exclude=args.get("exclude_run_ids", ()),
-            **_given(args, "session_id"),
+        return self._took(
+            args,
+            self._runs.claim_next(
+                args["runner_id"],
+                lease(args["lease_ms"]),
+                token=token(args["claim_token"]),
+                exclude=args.get("exclude_run_ids", ()),
+                **_given(args, "session_id"),
+            ),
         )
-        taken = self._took(args, claim)
-        return taken if isinstance(claim, Refused) else evolve(taken, key=claim.run_id)
 
     def _renew(self, args: Args) -> Answer:
         renewed = self._took(
@@ -204,7 +205,7 @@ class RunCalls:
         if isinstance(outcome, Refused):
             return refused(outcome)
         self._claims[outcome.run_id, args["claim_token"]] = outcome
-        return Answer("yes", as_record(outcome.run))
+        return Answer("yes", as_record(outcome.run), (outcome.run_id,))
 
     def _held(self, args: Args) -> Claim:
         """Return the claim last given for the token, else one of the row's present generation."""
