@@ -14,6 +14,7 @@ from persistence.cli.printing import print_json, run_members
 from persistence.cli.working import DEFAULT_LEASE_S, LeaseSeconds
 from statemachine.errors import IdentityConflict
 from statemachine.machines import RunStatus
+from statemachine.machines.run_launch import FINAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +75,9 @@ def run(
         print_outcome(runs)
     if not whole:
         raise Ended(INTERRUPTED)
+    left = sum(one.status not in FINAL for one in runs)
+    if left:
+        raise Ended(REFUSED, f"{left} launches could not be run; `sqlatch list` says why")
     bad = any(one.status in (RunStatus.FAILED, RunStatus.CANCELLED) for one in runs)
     raise Ended(SOME_FAILED if bad else DONE)
 

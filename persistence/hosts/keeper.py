@@ -112,7 +112,7 @@ class LeaseKeeper:
             self._drop(kept)
 
     def close(self) -> None:
-        """End the thread; what is still kept runs out by itself."""
+        """End the thread; what is still kept runs out by itself. A later `keep` starts another."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -188,7 +188,8 @@ class LeaseKeeper:
         return self._closed
 
     def _ensure_thread(self) -> None:
-        if self._thread is None or not self._thread.is_alive():
+        if self._thread is None or self._closed or not self._thread.is_alive():
+            self._closed = False
             self._thread = threading.Thread(
                 target=self._renew_until_closed, name="sqlatch-lease-keeper", daemon=True
             )

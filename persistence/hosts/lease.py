@@ -121,6 +121,11 @@ class Lease:
         return self._claim.run_id
 
     @property
+    def token(self) -> bytes:
+        """The clear token; only in memory, never to be logged or stored."""
+        return self._claim.token
+
+    @property
     def generation(self) -> int:
         """Fencing generation, to be passed on to outside systems."""
         return self._claim.generation

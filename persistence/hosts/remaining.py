@@ -20,7 +20,8 @@ def remains(store: Store, serves: Callable[[Run], bool], *, within: timedelta) -
     """Tell whether a host may yet get a run that it serves.
 
     That is: one that somebody else holds and may lose, or one that falls due soon. Paused and
-    waiting runs, runs whose source changed and interactive runs of living sessions do not count.
+    waiting runs, runs pinned to another runner, runs whose source changed and interactive runs of
+    living sessions do not count.
     Only the oldest 1,000 of each kind are looked at.
 
     Args:
@@ -53,6 +54,7 @@ def _falls_due(run: Run, by: datetime) -> bool:
         and not run.waiting
         and run.error_code != SOURCE_CHANGED
         and run.available_at <= by
+        and (run.affinity_until is None or run.affinity_until <= by)
     )
 
 

@@ -130,6 +130,7 @@ class Worker:
         self._passed_over: deque[str] = deque(maxlen=MAX_PASSED_OVER)
         self._active: list[Future[Run | None]] = []
         self._stopping = False
+        self._leaving = False
 
     def stop(self) -> None:
         """Stop gracefully: claim nothing more, park what runs; may be called from anywhere.
@@ -142,6 +143,8 @@ class Worker:
     def run(self, *, until_empty: bool = False) -> None:
         """Work until stopped, or until nothing is left that this worker could ever take.
 
+        It may be called again, but not after `stop`.
+
         Args:
             until_empty: Return when there is nothing to take, nothing that another holds and may
                 lose, and nothing that falls due within two polls.
@@ -150,6 +153,7 @@ class Worker:
             SqlatchError: The database is damaged, or was out of reach for longer than the
                 patience.
         """
+        self._leaving = False
         with self._slots() as slots:
             try:
                 while not self._stopping:
@@ -160,7 +164,7 @@ class Worker:
                         _log.warning("%s", error)
                         self._pace.bear(error)
             finally:
-                self._stopping = True
+                self._leaving = True
                 wait(self._active)
                 self._keeper.close()
         self._collect()
@@ -237,4 +241,4 @@ class Worker:
             self._on_end(run)
 
     def _is_stopping(self) -> bool:
-        return self._stopping
+        return self._stopping or self._leaving

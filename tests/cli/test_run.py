@@ -75,6 +75,18 @@ def test_all_good_exits_with_0(tmp_path: Path) -> None:
     assert [run["status"] for run in json.loads(said.stdout)] == ["done"]
 
 
+def test_what_cannot_be_run(tmp_path: Path) -> None:
+    """A launch that is paused is left as it is, and `run` says that it was not run."""
+    db = tmp_path / "run.db"
+    file = launch_file(tmp_path / "l", [{"id": "a", "command": ["true"]}])
+    sqlatch("launch", file, db=db)
+    sqlatch("pause", "a", db=db)
+    said = sqlatch("run", file, "--workers", "1", db=db)
+
+    assert said.returncode == 1
+    assert said.stderr.endswith("sqlatch: 1 launches could not be run; `sqlatch list` says why\n")
+
+
 def test_interrupt_parks_and_a_repeat_goes_on(tmp_path: Path) -> None:
     """Ctrl-C stops gracefully: what ran is parked, and the same command carries on at once."""
     db, mark = tmp_path / "run.db", tmp_path / "mark"

@@ -343,6 +343,39 @@ def test_paused_and_waiting_runs_are_not_waited_for(store: Store, virtual: Time)
     assert stored(store).status is RunStatus.QUEUED
 
 
+def test_worker_runs_again(store: Store, virtual: Time) -> None:
+    """A worker that has emptied the queue can be run again, and still renews its leases."""
+    expiries: list[bool] = []
+
+    def watch(_: Run, lease: Lease) -> JsonValue:
+        before = lease.deadline
+        virtual.steady += 11
+        until = time.monotonic() + 10
+        while lease.deadline == before and time.monotonic() < until:
+            # The keeper's thread waits in real time, unless something makes it look.
+            with worker._keeper._changed:
+                worker._keeper._changed.notify()
+            time.sleep(0.01)
+        expiries.append(lease.deadline > before)
+        return "done"
+
+    worker = worker_of(store, virtual, {"demo": watch})
+    for run_id in ("r1", "r2"):
+        reserve(store.runs, run_id)
+        worker.run(until_empty=True)
+
+    assert (stored(store, "r2").status, expiries) == ("done", [True, True])
+
+
+def test_run_pinned_elsewhere_is_not_waited_for(store: Store, virtual: Time) -> None:
+    """A worker does not stay for a run that is kept for another runner."""
+    until = virtual.clock.now() + timedelta(days=1)
+    reserve(store.runs, "r1", affinity_runner_id="other", affinity_until=until)
+    worker_of(store, virtual, {"demo": lambda *_: 1}).run(until_empty=True)
+
+    assert stored(store).status is RunStatus.QUEUED
+
+
 def test_stop_parks_what_runs(store: Store, virtual: Time) -> None:
     """A stop is seen by the handler, which parks; nothing more is claimed."""
     for run_id in ("r1", "r2"):
