@@ -15,6 +15,9 @@ from statemachine.errors import InvalidArgument
 JsonValue: TypeAlias = None | bool | int | float | str | Sequence[Any] | Mapping[str, Any]
 
 MAX_INTEGER = 2**53
+MAX_DEPTH = 200
+"""Most levels of nesting: what is stored must be read where the stack is nearly used up, too."""
+
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 """What no database stores in a text."""
 
@@ -24,7 +27,7 @@ def canonical_json(value: object, field: str, max_bytes: int) -> str:
 
     Raises:
         InvalidArgument: Not JSON, a cycle, a non-finite number, an integer beyond ±2^53, text with
-            U+0000 or a lone surrogate, or more than `max_bytes` bytes.
+            U+0000 or a lone surrogate, more than 200 levels, or more than `max_bytes` bytes.
     """
     try:
         text = _written(value, field)
@@ -103,6 +106,8 @@ def _check_json(value: object, field: str, path: tuple[int, ...]) -> bool:
         case list() | tuple() | dict():
             if id(value) in path:
                 raise InvalidArgument(field, "JSON without a cycle")
+            if len(path) == MAX_DEPTH:
+                raise InvalidArgument(field, f"JSON of at most {MAX_DEPTH} levels")
             inner = (*path, id(value))
             alike = True
             if isinstance(value, dict):
