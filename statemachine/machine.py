@@ -37,7 +37,7 @@ __all__ = [
 _Part = TypeVar("_Part", Transition, Creation, Selection)
 
 
-@frozen(kw_only=True, eq=False)
+@frozen(kw_only=True, cache_hash=True)
 class Machine:
     """One declared lifecycle over one record class and one state field; equal to itself alone.
 

@@ -27,10 +27,20 @@ class NoServer(Exception):
 
 @contextmanager
 def private_server(programs: Path) -> Iterator[str]:
+    """Give the URL of a server of the tests' own; see `restartable_server`."""
+    with restartable_server(programs) as (url, _):
+        yield url
+
+
+@contextmanager
+def restartable_server(programs: Path) -> Iterator[tuple[str, Callable[[], None]]]:
     """Give the URL of a server on a free port and a temporary directory, for as long as it lasts.
 
     Args:
         programs: The directory of `initdb` and `pg_ctl`.
+
+    Returns:
+        The URL, and what restarts the server at once, cutting every connection.
 
     Raises:
         NoServer: It does not start; says what it printed.
@@ -48,7 +58,14 @@ def private_server(programs: Path) -> Iterator[str]:
         url = f"postgresql://root@127.0.0.1:{port}"
         with psycopg.connect(f"{url}/postgres", autocommit=True) as connection:
             connection.execute("CREATE DATABASE test")
-        yield f"{url}/test"
+
+        def restart() -> None:
+            run(
+                programs / "pg_ctl", "-D", data, "-l", home / "log", "-o", settings,
+                "-m", "immediate", "-w", "restart",
+            )  # fmt: skip
+
+        yield f"{url}/test", restart
 
 
 def find_server(cleanup: ExitStack) -> str:
@@ -62,7 +79,7 @@ def find_server(cleanup: ExitStack) -> str:
         return given
     if _answers(RUNNING):
         return RUNNING
-    programs = _programs()
+    programs = server_programs()
     if programs is None:
         raise NoServer(
             f"{GIVEN} is not set, nothing answers at {RUNNING}, and no initdb was found:"
@@ -79,7 +96,7 @@ def _answers(url: str) -> bool:
     return True
 
 
-def _programs() -> Path | None:
+def server_programs() -> Path | None:
     """Return the directory of the newest server's programs: Debian's, on PATH, or pip's."""
     debian = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
     if debian:

