@@ -173,7 +173,10 @@ class Program:
         """Return the state and the guards that a transition's UPDATE demands."""
         state = scope.column(self.machine.state.name)
         states = [sa.literal(name, state.type) for name in transition.source]
-        return [state.in_(states), *all_of([g.condition for g in transition.when], scope)]
+        return [
+            self.dialect.among(state, states),
+            *all_of([g.condition for g in transition.when], scope),
+        ]
 
     def values(
         self, transition: Transition, scope: Scope, call: CallTerms = ONE_CALL

@@ -161,11 +161,19 @@ class Dialect(Protocol):
     ) -> sa.ColumnElement[bool]:
         """Return "the two are equal, or both NULL"."""
 
+    def among(
+        self, column: sa.ColumnElement[Any], values: Sequence[sa.ColumnElement[Any]]
+    ) -> sa.ColumnElement[bool]:
+        """Return "the column is one of these constants"."""
+
     def greatest(self, *terms: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
         """Return the greatest of the terms that are not NULL."""
 
     def clock(self) -> sa.ColumnElement[int]:
         """Return the server's clock in milliseconds since the epoch, read when evaluated."""
+
+    def likely(self, condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+        """Return the condition, which the planner is to take for true of most rows."""
 
     def listed(self, column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
         """Return "the column is in the list parameter `name`"."""

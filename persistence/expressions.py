@@ -119,7 +119,9 @@ def condition(part: Condition, scope: Scope) -> sa.ColumnElement[bool]:
             return term(part.term, scope).is_not(sa.null())
         case OneOf(column=column, values=values):
             type_ = _type_beside(column, scope)
-            return scope.column(column.name).in_([constant(v, type_) for v in values])
+            return scope.dialect.among(
+                scope.column(column.name), [constant(v, type_) for v in values]
+            )
         case And(conditions=conditions):
             return sa.and_(*(condition(inner, scope) for inner in conditions))
         case Or(conditions=conditions):

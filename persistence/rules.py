@@ -151,7 +151,7 @@ class _Writer:
     ) -> sa.ColumnElement[bool]:
         column = row(self.machine.state.name)
         values = [sa.literal(state, column.type) for state in states]
-        return column == values[0] if len(values) == 1 else column.in_(values)
+        return column == values[0] if len(values) == 1 else self.dialect.among(column, values)
 
     def _raised(self) -> sa.ColumnElement[bool]:
         return self.new("revision") == self.old("revision") + sa.literal(1, sa.BigInteger())
@@ -202,7 +202,8 @@ class _Writer:
         ways = [kept]
         if writers:
             by = [sa.literal(name, sa.Text()) for name in writers]
-            ways.insert(0, sa.and_(self._raised(), self.new("last_transition").in_(by)))
+            written = self.dialect.among(self.new("last_transition"), by)
+            ways.insert(0, sa.and_(self._raised(), written))
         if quiet:
             ways.insert(0, self.new("revision") == self.old("revision"))
         return Rule(

@@ -153,7 +153,8 @@ def _checks(machine: Machine, scope: Scope) -> list[tuple[str, sa.ColumnElement[
         allowed: sa.ColumnElement[bool]
         match field.kind:
             case Choice():
-                allowed = column.in_([sa.literal(text, column.type) for text in field.choices])
+                texts = [sa.literal(text, column.type) for text in field.choices]
+                allowed = scope.dialect.among(column, texts)
             case Boolean():
                 allowed = column.in_([sa.literal(0, sa.Integer()), sa.literal(1, sa.Integer())])
                 if scope.dialect.native_booleans:

@@ -69,7 +69,8 @@ class Chooser:
         key = row.c[self.machine.key.name]
         query = (
             sa.select(key)
-            .where(*all_of(arm.fixed, scope), *all_of(arm.by, scope), *all_of(arm.when, scope))
+            .where(*all_of(arm.fixed, scope), *all_of(arm.by, scope))
+            .where(*(self.dialect.likely(c) for c in all_of(arm.when, scope)))
             .where(*self._unsaid(transition, arm, scope))
             .where(*(self._vacant(name, row) for name in selection.vacant))
             .where(sa.not_(self.dialect.listed(key, EXCLUDE_BIND)))
@@ -97,7 +98,8 @@ class Chooser:
             for c in arm.fixed
         ):
             column = scope.column(state.name)
-            unsaid.append(column.in_([sa.literal(s, column.type) for s in transition.source]))
+            states = [sa.literal(s, column.type) for s in transition.source]
+            unsaid.append(self.dialect.among(column, states))
         return unsaid
 
     def _vacant(self, name: str, row: sa.FromClause) -> sa.ColumnElement[bool]:

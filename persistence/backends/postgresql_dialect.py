@@ -36,6 +36,12 @@ class PostgresqlDialect:
         operator = left.op("IS NOT DISTINCT FROM", is_comparison=True, return_type=sa.Boolean())
         return operator(right)
 
+    def among(
+        self, column: sa.ColumnElement[Any], values: Sequence[sa.ColumnElement[Any]]
+    ) -> sa.ColumnElement[bool]:
+        """A list of constants is one array."""
+        return column.in_(values)
+
     def greatest(self, *terms: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
         """PostgreSQL's GREATEST ignores NULLs."""
         return sa.func.greatest(*terms)
@@ -45,6 +51,10 @@ class PostgresqlDialect:
         return sa.literal_column(
             "floor(extract(epoch from clock_timestamp()) * 1000)::bigint", sa.BigInteger()
         )
+
+    def likely(self, condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+        """The planner counts rows itself."""
+        return condition
 
     def listed(self, column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
         """A list is one array parameter."""

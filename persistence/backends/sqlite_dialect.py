@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.sql.elements import Grouping
 
 from persistence.dialect import Placeholder
 from persistence.schema import HISTORY, LAYOUT
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from persistence.rules import Guardrails, Rule, Slot
+
+_LISTED = 3
 
 
 class SqliteDialect:
@@ -35,6 +38,14 @@ class SqliteDialect:
         """IS NOT DISTINCT FROM came with SQLite 3.39; IS was always there."""
         return left.op("IS", is_comparison=True, return_type=sa.Boolean())(right)
 
+    def among(
+        self, column: sa.ColumnElement[Any], values: Sequence[sa.ColumnElement[Any]]
+    ) -> sa.ColumnElement[bool]:
+        """SQLite builds a table for a list of three, in each statement that meets it anew."""
+        if len(values) < _LISTED:
+            return column.in_(values)
+        return Grouping(sa.or_(*(column == value for value in values)))
+
     def greatest(self, *terms: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
         """SQLite's max() is NULL where one of its arguments is."""
         return sa.func.coalesce(sa.func.max(*terms), *terms)
@@ -42,6 +53,10 @@ class SqliteDialect:
     def clock(self) -> sa.ColumnElement[int]:
         """SQLite runs in the caller's process: the caller's clock is the only one."""
         raise NotImplementedError
+
+    def likely(self, condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+        """Where SQLite expects few rows, it sorts what an index has in order."""
+        return sa.func.likely(condition)
 
     def listed(self, column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
         """A list is one parameter, as JSON: SQLite has no arrays."""
