@@ -88,7 +88,7 @@ class Machine:
     private: tuple[Column, ...] = field(default=(), converter=columns_of)
     lease: LeaseColumns | None = None
     _repr_mimebundle_ = notebook.mimebundle
-    fields: dict[str, Field] = field(init=False, repr=False)
+    fields: dict[str, Field] = field(init=False, repr=False, eq=False)
 
     @fields.default
     def _fields(self) -> dict[str, Field]:
