@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from attrs import frozen
 
-from persistence.dialect import column_type, text_of
+from persistence.change import Change
+from persistence.dialect import column_type
 from persistence.expressions import Scope, condition, constant
+from persistence.recording import Recorder
 from statemachine.fields import ENGINE_FIELDS
-from statemachine.kinds import Boolean, Instant, Integer, Json
 from statemachine.vocabulary import Clear, Column, Put, terms_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from persistence.dialect import Dialect
     from statemachine.machine import Creation, Machine, Transition
     from statemachine.vocabulary import Condition
@@ -114,44 +113,22 @@ class _Writer:
     def __init__(self, machine: Machine, dialect: Dialect) -> None:
         self.machine = machine
         self.dialect = dialect
-        self.old = self._row("OLD")
-        self.new = self._row("NEW")
+        self.change = Change(machine, dialect)
+        self.old, self.new = self.change.old, self.change.new
 
     def guardrails(self) -> Guardrails:
-        machine = self.machine
+        machine, recorder = self.machine, Recorder(self.change)
         return Guardrails(
             machine,
             self._insert(),
             (self._edge(), *self._columns(), *self._once(), *self._clear_only()),
             tuple(self._slot(rule) for rule in range(len(machine.uniqueness))),
-            self._history(),
-            self._text(self.old(machine.state.name)),
-            self._json(changed=True),
-            self._takeable(),
-            self._json(changed=False),
+            recorder.history(),
+            self.change.text(self.old(machine.state.name)),
+            recorder.json(changed=True),
+            recorder.takeable(),
+            recorder.json(changed=False),
         )
-
-    def _row(self, alias: str) -> Callable[[str], sa.ColumnElement[Any]]:
-        fields = self.machine.fields
-        quote = self.dialect.ddl.identifier_preparer.quote
-        columns = {
-            name: sa.literal_column(f"{alias}.{quote(name)}", column_type(field.kind))
-            for name, field in fields.items()
-        }
-        return columns.__getitem__
-
-    def _text(self, element: sa.ColumnElement[Any]) -> str:
-        return text_of(element, self.dialect.ddl)
-
-    def _same(self, name: str) -> sa.ColumnElement[bool]:
-        return self.dialect.same(self.new(name), self.old(name))
-
-    def _state(
-        self, row: Callable[[str], sa.ColumnElement[Any]], states: tuple[str, ...]
-    ) -> sa.ColumnElement[bool]:
-        column = row(self.machine.state.name)
-        values = [sa.literal(state, column.type) for state in states]
-        return column == values[0] if len(values) == 1 else self.dialect.among(column, values)
 
     def _raised(self) -> sa.ColumnElement[bool]:
         return self.new("revision") == self.old("revision") + sa.literal(1, sa.BigInteger())
@@ -162,11 +139,11 @@ class _Writer:
         moves = sa.or_(*(self._move(t) for t in self.machine.transitions if not t.quiet))
         lawful = sa.and_(self._raised(), self.new("updated_at") >= self.old("updated_at"), moves)
         columns = (state, *ENGINE_FIELDS)
-        untouched = sa.and_(*(self._same(name) for name in columns))
+        untouched = sa.and_(*(self.change.same(name) for name in columns))
         return Rule(
             "edge",
             columns,
-            _untrue(self._text(sa.or_(lawful, untouched))),
+            _untrue(self.change.text(sa.or_(lawful, untouched))),
             "no declared transition does this",
         )
 
@@ -175,8 +152,8 @@ class _Writer:
         if transition.dest is None:
             dest = self.new(self.machine.state.name) == self.old(self.machine.state.name)
         else:
-            dest = self._state(self.new, (transition.dest,))
-        return sa.and_(named, self._state(self.old, transition.source), dest)
+            dest = self.change.state(self.new, (transition.dest,))
+        return sa.and_(named, self.change.state(self.old, transition.source), dest)
 
     def _columns(self) -> list[Rule]:
         """A column changes only by a transition that assigns it."""
@@ -198,7 +175,7 @@ class _Writer:
     def _group(
         self, number: int, writers: tuple[str, ...], names: tuple[str, ...], *, quiet: bool
     ) -> Rule:
-        kept = sa.and_(*(self._same(name) for name in names))
+        kept = sa.and_(*(self.change.same(name) for name in names))
         ways = [kept]
         if writers:
             by = [sa.literal(name, sa.Text()) for name in writers]
@@ -209,7 +186,7 @@ class _Writer:
         return Rule(
             f"columns_{number}",
             names,
-            _untrue(self._text(sa.or_(*ways))),
+            _untrue(self.change.text(sa.or_(*ways))),
             f"{', '.join(names)}: not for this transition to write",
         )
 
@@ -217,16 +194,18 @@ class _Writer:
         names = [column.name for column in self.machine.write_once]
         if not names:
             return []
-        kept = sa.and_(*(sa.or_(self.old(name).is_(sa.null()), self._same(name)) for name in names))
-        broken = _untrue(self._text(kept))
+        kept = sa.and_(
+            *(sa.or_(self.old(name).is_(sa.null()), self.change.same(name)) for name in names)
+        )
+        broken = _untrue(self.change.text(kept))
         return [Rule("write_once", tuple(names), broken, f"{', '.join(names)}: written once")]
 
     def _clear_only(self) -> list[Rule]:
         names = [column.name for column in self.machine.clear_only]
         if not names:
             return []
-        kept = sa.and_(*(sa.or_(self._same(n), self._cleared(n)) for n in names))
-        broken = _untrue(self._text(kept))
+        kept = sa.and_(*(sa.or_(self.change.same(n), self._cleared(n)) for n in names))
+        broken = _untrue(self.change.text(kept))
         return [Rule("clear_only", tuple(names), broken, f"{', '.join(names)}: only cleared")]
 
     def _cleared(self, name: str) -> sa.ColumnElement[bool]:
@@ -250,7 +229,9 @@ class _Writer:
             self.new("revision") == sa.literal(1, sa.BigInteger()),
             sa.or_(*(self._birth(creation) for creation in self.machine.creations)),
         )
-        return Rule("creation", (), _untrue(self._text(lawful)), "no declared creation makes this")
+        return Rule(
+            "creation", (), _untrue(self.change.text(lawful)), "no declared creation makes this"
+        )
 
     def _birth(self, creation: Creation) -> sa.ColumnElement[bool]:
         given = {assignment.column.name for assignment in creation.assign}
@@ -267,7 +248,7 @@ class _Writer:
             and f.name != self.machine.state.name
         ]
         named = self.new("last_transition") == sa.literal(creation.name, sa.Text())
-        return sa.and_(named, self._state(self.new, (creation.dest,)), *put, *left)
+        return sa.and_(named, self.change.state(self.new, (creation.dest,)), *put, *left)
 
     def _type(self, column: Column) -> sa.types.TypeEngine[Any]:
         return column_type(self.machine.fields[column.name].kind)
@@ -290,65 +271,9 @@ class _Writer:
         return Slot(
             index_name(self.machine, rule.name),
             tuple(dict.fromkeys(c.name for c in (*rule.columns, *columns_in(rule.where)))),
-            self._text(condition(rule.where, here)),
-            self._text(taken),
+            self.change.text(condition(rule.where, here)),
+            self.change.text(taken),
         )
-
-    def _takeable(self) -> str | None:
-        """Who waits for work is told of rows that nobody holds, not of each step of a held one."""
-        machine = self.machine
-        taking = [machine.transition(selection.transition) for selection in machine.selections]
-        sources = tuple(dict.fromkeys(state for t in taking for state in t.source))
-        if not sources:
-            return None
-        there = self._state(self.new, sources)
-        if machine.lease is not None:
-            there = sa.and_(there, self.new(machine.lease.holder.name).is_(sa.null()))
-        return self._text(there)
-
-    def _history(self) -> tuple[tuple[str, str], ...]:
-        lease = self.machine.lease
-        columns = {
-            "at": self.new("updated_at"),
-            "machine": sa.literal(self.machine.name, sa.Text()),
-            "key": self.new(self.machine.key.name),
-            "revision": self.new("revision"),
-            "transition": self.new("last_transition"),
-            "dest": self.new(self.machine.state.name),
-            "actor_kind": self.new("last_actor_kind"),
-            "actor": self.new("last_actor"),
-            "call": self.new("last_call"),
-            "generation": sa.null() if lease is None else self.new(lease.generation.name),
-        }
-        return tuple((name, self._text(value)) for name, value in columns.items())
-
-    def _json(self, *, changed: bool) -> str:
-        """Concatenate the members: cheaper than a sub-query that filters a list of them."""
-        members = [self._member(column.name, changed=changed) for column in self.machine.recorded]
-        if not members:
-            return "'{}'"
-        return f"'{{' || substr({' || '.join(members)}, 2) || '}}'"
-
-    def _member(self, name: str, *, changed: bool) -> str:
-        column = self.new(name)
-        field = self.machine.fields[name]
-        value: sa.ColumnElement[Any]
-        match field.kind:
-            case Boolean():
-                value = sa.case((column, sa.literal("true")), else_=sa.literal("false"))
-            case Integer() | Instant():
-                value = sa.cast(column, sa.Text())
-            case Json():
-                value = column
-            case _:
-                value = self.dialect.json_text(column)
-        written: sa.ColumnElement[Any] = sa.literal(f',"{name}":').concat(
-            sa.func.coalesce(value, sa.literal("null")) if changed else value
-        )
-        if changed and not field.nullable:
-            written = sa.literal(f',"{name}":').concat(value)
-        there = sa.not_(self._same(name)) if changed else column.is_not(sa.null())
-        return self._text(sa.case((there, written), else_=sa.literal("")))
 
 
 def columns_in(part: Condition) -> list[Column]:

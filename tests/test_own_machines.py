@@ -155,9 +155,14 @@ def test_a_block_on_the_callers_connection_is_all_or_nothing(place: Place) -> No
     here = store.on(connection)
 
     run("INSERT INTO parcels VALUES (1)")
-    with pytest.raises(ZeroDivisionError), here.transaction():
-        here.machine(ORDER).create("place", {"order_id": "o-1", "basket": "b-1"})
-        raise ZeroDivisionError
+
+    def failing() -> None:
+        with here.transaction():
+            here.machine(ORDER).create("place", {"order_id": "o-1", "basket": "b-1"})
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
     with here.transaction():
         here.machine(ORDER).create("place", {"order_id": "o-2", "basket": "b-2"})
     connection.commit()
