@@ -1,4 +1,4 @@
-"""Prints, after the tests, how much of the recorded traces was compared."""
+"""The database behind the store's back; and how much of the recorded traces was compared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Mapping
 import pytest
 from attrs import define, field
 
+from persistence import Store
 from tests.conformance.replay import Tally
+from tests.conftest import Capabilities
+from tests.raw import Raw
 
 
 @define
@@ -41,6 +44,12 @@ _FIGURES = Figures()
 def figures() -> Figures:
     """Where a replay leaves its figures."""
     return _FIGURES
+
+
+@pytest.fixture
+def raw(store: Store, database: str, capabilities: Capabilities) -> Raw:
+    """The database behind the store's back."""
+    return Raw(store, database, capabilities)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
