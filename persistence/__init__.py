@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from persistence.checking import CheckReport, check_machine
 from persistence.clock import Clock, ManualClock, SystemClock
 from persistence.store import Page, Store, open_store
 from persistence.stores.claims import AlreadyFinal, Cancelled, CancelRequested, Claim, Unchanged
@@ -13,6 +14,7 @@ __all__ = [
     "AlreadyFinal",
     "CancelRequested",
     "Cancelled",
+    "CheckReport",
     "Claim",
     "Clock",
     "IntentClaim",
@@ -23,5 +25,6 @@ __all__ = [
     "SystemClock",
     "TurnFacts",
     "Unchanged",
+    "check_machine",
     "open_store",
 ]

@@ -1,0 +1,115 @@
+"""Whether the real database does what the in-memory machine says, call by call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from persistence.disagreement import compared, rows, steps
+from persistence.execute import apply
+from persistence.trial import CALLER, Trial, answer_of, disagreement, slot_of
+from statemachine import simulate
+from statemachine.examples import examples
+from statemachine.outcome import Moved, Reason, Refused
+from statemachine.path import broken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from persistence.scratch import Scratch
+    from statemachine.kinds import Row
+    from statemachine.machine import Machine, Uniqueness
+    from statemachine.valuations import Cell
+
+
+def try_cell(machine: Machine, cell: Cell, scratch: Scratch) -> Iterator[Trial]:
+    """Make a call on the database and compare; then with each slot taken that it would enter.
+
+    Compared are the verdict, whether the moved row holds the invariants, refusal or row, what is
+    stored afterwards, and what history says. The tables are empty again afterwards.
+    """
+    verdict = simulate.decide(
+        machine,
+        cell.row,
+        cell.transition,
+        cell.params,
+        cell.now,
+        actor=CALLER.actor,
+        call=CALLER.call,
+    )
+    yield _tried(machine, cell, verdict, scratch)
+    if isinstance(verdict, Moved):
+        for rule in machine.uniqueness:
+            other = _in_the_way(machine, rule, cell.row, verdict.row)
+            if other is not None:
+                yield _tried(machine, cell, verdict, scratch, taken=(rule, other))
+
+
+def _tried(
+    machine: Machine,
+    cell: Cell,
+    verdict: Moved | Refused,
+    scratch: Scratch,
+    *,
+    taken: tuple[Uniqueness, Row] | None = None,
+) -> Trial:
+    key = str(cell.row[machine.key.name])
+    moved = isinstance(verdict, Moved)
+    expected = verdict
+    scratch.at(cell.now)
+    scratch.put(cell.row)
+    if taken is not None:
+        scratch.put(taken[1])
+        expected = _taken(machine, cell, scratch, taken)
+    found = answer_of(scratch, apply(scratch.program, cell.transition, key, cell.params, CALLER))
+    stored, events = scratch.empty(key)
+    difference = compared(machine, cell.row, expected, found)
+    if difference is None:
+        after = expected.row if isinstance(expected, Moved) else cell.row
+        event = expected.event if isinstance(expected, Moved) else None
+        difference = rows("stored", after, stored) or steps(event, events[1:])
+    source = cell.row[machine.state.name]
+    return Trial(
+        cell.transition,
+        None if taken is None else taken[0].name,
+        moved,
+        disagreement(cell.transition, source, difference, cell.row, cell.params),
+    )
+
+
+def _taken(
+    machine: Machine, cell: Cell, scratch: Scratch, taken: tuple[Uniqueness, Row]
+) -> Refused:
+    rule, other = taken
+    return Refused(
+        transition=cell.transition,
+        reason=Reason.UNIQUE,
+        key=str(cell.row[machine.key.name]),
+        state=str(cell.row[machine.state.name]),
+        guard=rule.name,
+        blocker=scratch.program.record(other),
+        blocked_by=str(other[machine.key.name]),
+    )
+
+
+def _in_the_way(machine: Machine, rule: Uniqueness, before: Row, after: Row) -> Row | None:
+    """Return another row that holds the slot which a move enters; None where it enters none.
+
+    It looks like the moved row, but keeps out of the other rules' way.
+    """
+    slot = slot_of(rule, after)
+    if slot is None or slot == slot_of(rule, before):
+        return None
+    aside = dict(after)
+    for other in machine.uniqueness:
+        for column in other.columns:
+            if other is not rule and column not in rule.columns:
+                aside[column.name] = None
+    if any(aside[n] is None and not machine.fields[n].nullable for n in machine.fields):
+        return None
+    kind = machine.fields[machine.key.name].kind
+    candidates = ({**aside, machine.key.name: key} for key in reversed(examples(kind)))
+    return next((row for row in candidates if _is_another(machine, row, before)), None)
+
+
+def _is_another(machine: Machine, row: Row, before: Row) -> bool:
+    return row[machine.key.name] != before[machine.key.name] and not broken(machine, row)
