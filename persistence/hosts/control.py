@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
+import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import field, frozen
 
+from persistence.hosts.keeper import TROUBLE
 from persistence.hosts.preparation import note
 from persistence.hosts.turn_events import Quiet, WorkflowTurn
 from persistence.stores.claims import AlreadyFinal, Cancelled, CancelRequested
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from persistence import Store
     from persistence.hosts.successor_turns import SuccessorTurns
     from statemachine.machines import Run
+
+_log = logging.getLogger(__name__)
 
 
 class Level(enum.StrEnum):
@@ -185,12 +189,22 @@ class Control:
             self._successors.before_abort(
                 turn, TurnCause.AGENT_CANCELLED, node_id=node_id, attempt_id=attempt_id
             )
+        self._request(turn.run_id, origin)
         active.cancel()
         note(self._store, turn.run_id, "cancel_requested", {"origin": origin.value})
         return Answer(
             message=f"Cancelling workflow {turn.workflow}…",
             details={"action": "cancel", "workflow": turn.workflow, "runId": turn.run_id},
         )
+
+    def _request(self, run_id: str, origin: Origin) -> None:
+        """Store who wants the end, so that a crash before it changes nothing."""
+        actor = Actor(origin.value, self._session_id)
+        try:
+            self._store.runs.cancel(run_id, actor=actor)
+        except TROUBLE as error:
+            # A store failure never stops a cancellation.
+            _log.warning("the cancellation of %s is not stored: %s", run_id, error)
 
     def _active(self, run_id: str | None) -> ActiveRun | None:
         active = self.active

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from persistence.hosts.keeper import TROUBLE
 from persistence.hosts.safe_error import SafeError, safe_text
-from persistence.hosts.turn_events import End, WorkflowTurn
+from persistence.hosts.turn_events import MAX_STEPS, End, Quiet, WorkflowTurn, wanted_by_user
 from statemachine.machines import RunOutcome
 from statemachine.outcome import Refused
 
@@ -65,6 +65,8 @@ class Endings:
         Raises:
             StoreBusy, StoreUnavailable, StoreCorrupt, CommitUnknown: It has not ended; repeat.
         """
+        if end is End.CANCELLED and self._user_wanted(claim.run_id):
+            self._successors.quiet(turn.run_id, Quiet.CANCELLED)
         call = f"{end.value}/{claim.run_id}/{claim.generation}"
         safe = safe_text(reason or "", nothing_said=f"The workflow ended with state {end.value}")
 
@@ -105,6 +107,10 @@ class Endings:
         if not isinstance(run, Refused):
             self._successors.over(turn.run_id)
         return run
+
+    def _user_wanted(self, run_id: str) -> bool:
+        """Tell whether a user asked for the cancellation, perhaps through another host."""
+        return wanted_by_user(self._store.runs.history(run_id, limit=MAX_STEPS))
 
     def _owe_late(self, turn: WorkflowTurn, owe: Callable[[], None]) -> None:
         try:

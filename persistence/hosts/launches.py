@@ -122,10 +122,10 @@ class Launches:
         """Take up this session's reservation, at session start and at each settle.
 
         Returns:
-            What became of it; None where there is none that is free.
+            What became of it; None where there is none that is free and not paused.
         """
         run = self._store.runs.find_reservation(self._session_id)
-        if run is None:
+        if run is None or run.paused:
             return None
         live = run.lease_expires_at is not None and run.lease_expires_at > self._store.clock.now()
         return None if live else self.activate(run.run_id)

@@ -16,6 +16,7 @@ from persistence.hosts.obligations import Obligations
 from persistence.hosts.safe_error import redacted
 from persistence.hosts.turn_events import (
     END_OF,
+    MAX_STEPS,
     End,
     Quiet,
     WorkflowTurn,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 MAX_KEPT = 1_000
 """How many aborted runs a host remembers until they end."""
 
-MAX_STEPS = 1_000
 _log = logging.getLogger(__name__)
 
 

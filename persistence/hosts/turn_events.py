@@ -20,6 +20,9 @@ from statemachine.machines import RunOutcome, TurnCause
 if TYPE_CHECKING:
     from statemachine.outcome import Event
 
+MAX_STEPS = 1_000
+"""How much of a run's history is read."""
+
 USER = "user"
 CALLED_OFF_BY = ("cancel", "cancel_stale", "request_cancel")
 LAUNCH_NODE = "$launch"
