@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape
 
 from attrs import frozen
 
@@ -187,4 +187,4 @@ def _rect(slot: Slot, look: str, *, inset: float = 0) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(text)
+    return escape(text, quote=False)
