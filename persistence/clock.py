@@ -8,6 +8,7 @@ from typing import Protocol
 
 from attrs import define, field
 
+from statemachine.errors import InvalidArgument
 from statemachine.kinds import EPOCH, MILLISECOND, Instant, Plain, admit
 
 
@@ -45,8 +46,15 @@ class ManualClock:
         return self.instant
 
     def advance(self, by: timedelta) -> None:
-        """Move the clock; a negative duration moves it back."""
-        self.instant += by
+        """Move the clock; a negative duration moves it back.
+
+        Raises:
+            InvalidArgument: Out of 1970 to 9999; the clock stands where it stood.
+        """
+        try:
+            self.instant += by
+        except OverflowError as error:
+            raise InvalidArgument("instant", "an aware datetime from 1970 to 9999") from error
 
 
 def milliseconds(clock: Clock) -> int:

@@ -11,7 +11,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from persistence.dialect import Key, Whole, column_type, text_of
 from persistence.expressions import Scope, all_of, condition
 from persistence.rules import guardrails, index_name
-from statemachine.kinds import Boolean, Choice, Instant
+from statemachine.kinds import MAX_INSTANT, Boolean, Choice, Instant
 
 if TYPE_CHECKING:
     from persistence.dialect import Dialect
@@ -160,7 +160,8 @@ def _checks(machine: Machine, scope: Scope) -> list[tuple[str, sa.ColumnElement[
                 if scope.dialect.native_booleans:
                     continue
             case Instant():
-                allowed = column >= sa.literal(0, sa.BigInteger())
+                last = sa.literal(MAX_INSTANT, sa.BigInteger())
+                allowed = column.between(sa.literal(0, sa.BigInteger()), last)
             case _:
                 continue
         checks.append((f"{machine.table} {field.name}", allowed))

@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar
 from attrs import frozen
 
 from persistence import history
+from persistence.clock import milliseconds
 from persistence.execute import apply
 from persistence.operation import Query
 from statemachine.errors import InvalidArgument
-from statemachine.kinds import Integer, admit
+from statemachine.kinds import MAX_INSTANT, Duration, Integer, admit
 from statemachine.simulate import admit_params
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from persistence.compile import Program
     from persistence.engine import Engine
     from persistence.operation import Operation
-    from statemachine.kinds import Row
+    from statemachine.kinds import Plain, Row
     from statemachine.outcome import Actor, Event, Refused
+    from statemachine.vocabulary import Param
 
 _O = TypeVar("_O", covariant=True)  # noqa: PLC0105 - short, as the others
 _P = ParamSpec("_P")
@@ -57,18 +59,35 @@ class Operations:
         Raises:
             InvalidArgument: A value out of its bounds; nothing was written.
         """
-        params = admit_params(self.program.machine.transition(name).params, values)
+        params = self.admitted(self.program.machine.transition(name).params, values)
         caller = self.engine.caller(call, actor)
         return apply(self.program, name, self.key(key), params, caller)
 
-    def key(self, value: object) -> str:
-        """Return a row's key.
+    def admitted(self, params: Iterable[Param], values: Mapping[str, object]) -> dict[str, Plain]:
+        """Return the plain values of a call's arguments.
+
+        Raises:
+            InvalidArgument: As `admit_params`; and a duration that, by an explicit clock, ends
+                after the year 9999. No other clock is near it.
+        """
+        params = tuple(params)
+        plain = admit_params(params, values)
+        if self.engine.clock is not None:
+            for param in params:
+                if isinstance(param.kind, Duration):
+                    end = milliseconds(self.engine.clock) + int(plain[param.name] or 0)
+                    if end > MAX_INSTANT:
+                        raise InvalidArgument(param.name, "a timedelta that ends by 9999-12-31")
+        return plain
+
+    def key(self, value: object, name: str | None = None) -> str:
+        """Return a row's key; `name` is that of the argument, where it is not the column's.
 
         Raises:
             InvalidArgument: It is none.
         """
         field = self.program.machine.fields[self.program.machine.key.name]
-        return str(admit(field.kind, value, field.name))
+        return str(admit(field.kind, value, name or field.name))
 
     def steps(self, key: object, *, after_revision: int, limit: int) -> Operation[list[Event]]:
         """Read a row's history behind a revision, oldest first.

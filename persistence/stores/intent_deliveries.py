@@ -130,7 +130,7 @@ class IntentDeliveries(IntentRecords):
         """
         token = mint(token)
         values = {**delivering(holder, lease, holder_kind, token), "session_id": session_id}
-        params = admit_params(self.program.machine.transition("claim_eligible").params, values)
+        params = self.admitted(self.program.machine.transition("claim_eligible").params, values)
         passed = [self.key(key) for key in texts_of(exclude, "exclude", MAX_EXCLUDED)]
         rows = yield from take_batch(
             self.program,

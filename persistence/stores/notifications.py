@@ -183,7 +183,7 @@ class NotificationOperations(Operations):
         rows = yield from take_batch(
             self.program,
             "claim_batch",
-            admit_params(self.program.machine.transition("claim").params, values),
+            self.admitted(self.program.machine.transition("claim").params, values),
             engine=self.engine,
             actor=actor or Actor(str(holder_kind), str(holder)),
             call=call,
