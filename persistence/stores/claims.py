@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 
 from statemachine.errors import InvalidArgument
-from statemachine.kinds import TOKEN_BYTES
+from statemachine.kinds import TOKEN_BYTES, Text, admit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,6 +87,20 @@ def mint(token: bytes | None) -> bytes:
 def derived(seed: bytes, number: int) -> bytes:
     """Return the token of one claim of a batch."""
     return hashlib.sha256(seed + number.to_bytes(4, "big")).digest()
+
+
+def part_of(call: str, part: object) -> str:
+    """Return the id of one step of a call that makes several; a key, as the call's own id is.
+
+    Raises:
+        InvalidArgument: The call's id is no key.
+    """
+    whole = str(admit(Text(), call, "call"))
+    longest = f"{whole}/{part}"
+    kind = Text()
+    if len(longest) <= kind.max_chars and len(longest.encode()) <= kind.max_bytes:
+        return longest
+    return f"{hashlib.sha256(whole.encode()).hexdigest()}/{part}"
 
 
 def presented(claim: object) -> Mapping[str, object]:

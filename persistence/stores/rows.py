@@ -30,9 +30,8 @@ from persistence.stores.face import (
     whole,
 )
 from statemachine.errors import InvalidArgument
-from statemachine.kinds import admit
+from statemachine.kinds import Boolean, admit
 from statemachine.outcome import Actor, Event, Refused
-from statemachine.simulate import admit_params
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -88,7 +87,7 @@ class RowOperations(Operations):
             UnknownTransition, InvalidArgument, IdentityConflict, UniquenessConflict: Nothing was
                 written.
         """
-        params = admit_params(self.program.machine.creation(name).params, values)
+        params = self.admitted(self.program.machine.creation(name).params, values)
         caller = self.engine.caller(call, actor)
         row, _ = yield from create(self.program, name, params, caller)
         return self.program.record(row)
@@ -133,7 +132,7 @@ class RowOperations(Operations):
         for call in texts_of(calls, "calls", MAX_LISTED):
             if not isinstance(call, RowCall):
                 raise InvalidArgument("calls", "of RowCall")
-            params = admit_params(declared, call.values)
+            params = self.admitted(declared, call.values)
             given.append(Call(self.key(call.key), params, self.engine.caller(call.call, actor)))
         rows = yield from apply_many(self.program, name, given)
         return [row if isinstance(row, Refused) else self.program.record(row) for row in rows]
@@ -164,13 +163,13 @@ class RowOperations(Operations):
         Raises:
             UnknownTransition, InvalidArgument: Nothing was written.
         """
-        params = admit_params(self.program.machine.selection_params(name), values)
-        passed = [self.key(key) for key in texts_of(exclude, "exclude", MAX_EXCLUDED)]
+        params = self.admitted(self.program.machine.selection_params(name), values)
+        passed = [self.key(key, "exclude") for key in texts_of(exclude, "exclude", MAX_EXCLUDED)]
         caller = self.engine.caller(call, actor)
         row = yield from take_next(self.program, name, params, caller, passed)
         return row if isinstance(row, Refused) else self.program.record(row)
 
-    def get(self, key: str) -> Operation[Any | None]:
+    def get(self, key: str) -> Operation[Any]:
         """Return a record, or None."""
         row, _ = yield from read(self.program, self.key(key))
         return None if row is None else self.program.record(row)
@@ -200,9 +199,11 @@ class RowOperations(Operations):
             STATES_BIND: self.program.dialect.as_list(chosen),
         }
         if after is not None:
-            params[AFTER_BIND] = self.key(after)
+            params[AFTER_BIND] = self.key(after, "after")
         wanted = Listing(
-            states=bool(chosen), after=after is not None, newest_first=bool(newest_first)
+            states=bool(chosen),
+            after=after is not None,
+            newest_first=bool(admit(Boolean(), newest_first, "newest_first")),
         )
         answer = yield Query(listing(self.program, wanted), params)
         return [self.program.record(self.program.row(row)) for row in answer.rows]

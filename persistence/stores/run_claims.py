@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from persistence.batching import Call, apply_many, choose_many
+from persistence.engine import actor_of
 from persistence.execute import take_next
 from persistence.refusal import read
-from persistence.stores.claims import Claim, Unchanged, claim_of, derived, mint, presented
+from persistence.stores.claims import Claim, Unchanged, claim_of, derived, mint, part_of, presented
 from persistence.stores.face import Operations, limit_of, texts_of
-from statemachine.errors import InvalidArgument
+from persistence.stores.taking import binding, holding, runner, taking
 from statemachine.kinds import Token, admit
 from statemachine.machines import HolderKind
 from statemachine.outcome import Actor, Refused
-from statemachine.simulate import admit_params
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -66,8 +66,8 @@ class RunClaims(Operations):
             InvalidArgument: Nothing was written.
         """
         token = mint(token)
-        values = _taking(runner_id, lease, holder_kind, token)
-        who = actor or _runner(holder_kind, runner_id)
+        values = taking(runner_id, lease, holder_kind, token)
+        who = runner(holder_kind, runner_id) if actor is None else actor
         row = yield from self.call("claim", run_id, values, call=call, actor=who)
         return row if isinstance(row, Refused) else Claim(self.program.record(row), token)
 
@@ -84,7 +84,7 @@ class RunClaims(Operations):
         """Hold a queued or parked run where it is, without beginning it."""
         token = mint(token)
         values = {"holder": holder, "lease": lease, "token": token}
-        who = actor or _runner(HolderKind.CONTROL, holder)
+        who = runner(HolderKind.CONTROL, holder) if actor is None else actor
         row = yield from self.call("claim_for_control", run_id, values, call=call, actor=who)
         return row if isinstance(row, Refused) else Claim(self.program.record(row), token)
 
@@ -110,15 +110,15 @@ class RunClaims(Operations):
             The claim; `Unchanged` where a parked run names this very source; or why not.
         """
         token = mint(token)
-        bound = _binding(workflow, source_ref, source, definition_digest, expected_source_ref)
-        values = {**bound, **_taking(runner_id, lease, holder_kind, token)}
-        params = admit_params(self.program.machine.transition("rebind").params, values)
+        bound = binding(workflow, source_ref, source, definition_digest, expected_source_ref)
+        values = {**bound, **taking(runner_id, lease, holder_kind, token)}
+        params = self.admitted(self.program.machine.transition("rebind").params, values)
         row, _ = yield from read(self.program, self.key(run_id))
         names = ("source_ref", "source", "definition_digest")
         parked = row if row is not None and row["status"] == "parked" else None
         if parked is not None and all(parked[name] == params[name] for name in names):
             return Unchanged(self.program.record(parked))
-        who = actor or _runner(holder_kind, runner_id)
+        who = runner(holder_kind, runner_id) if actor is None else actor
         moved = yield from self.call("rebind", run_id, values, call=call, actor=who)
         return moved if isinstance(moved, Refused) else Claim(self.program.record(moved), token)
 
@@ -139,9 +139,9 @@ class RunClaims(Operations):
     ) -> Operation[Claim | Refused]:
         """Give a run that is held another source; generation and attempts are kept."""
         held = claim_of(claim)
-        bound = _binding(workflow, source_ref, source, definition_digest, expected_source_ref)
-        holder = {"holder": runner_id, "holder_kind": holder_kind, "lease": lease}
-        values = {**bound, **holder, **presented(held)}
+        bound = binding(workflow, source_ref, source, definition_digest, expected_source_ref)
+        holder = holding(runner_id, holder_kind)
+        values = {**bound, **holder, "lease": lease, **presented(held)}
         row = yield from self.call("rebind_held", held.run_id, values, call=call, actor=actor)
         return row if isinstance(row, Refused) else evolve(held, run=self.program.record(row))
 
@@ -226,7 +226,7 @@ class RunClaims(Operations):
             return (yield from self._at_once(runner_id, lease, exclude, tokens, actor))
         claims: list[Claim] = []
         for number, own in enumerate(tokens):
-            one, kind = f"{call}/{number}", HolderKind.HOST
+            one, kind = part_of(call, number), HolderKind.HOST
             claim = yield from self._next(
                 "claim_headless", runner_id, lease, kind, {}, exclude, own, one, actor
             )
@@ -244,10 +244,10 @@ class RunClaims(Operations):
         actor: Actor | None,
     ) -> Operation[list[Claim]]:
         """Choose all, then take all: two statements an arm, not one a run."""
-        who = actor or _runner(HolderKind.HOST, runner_id)
+        who = runner(HolderKind.HOST, runner_id) if actor is None else actor_of(actor)
         declared = self.program.machine.transition("claim").params
         params = [
-            admit_params(declared, _taking(runner_id, lease, HolderKind.HOST, token))
+            self.admitted(declared, taking(runner_id, lease, HolderKind.HOST, token))
             for token in tokens
         ]
         name, scoped = self._scoped("claim_headless", dict(params[0]))
@@ -278,12 +278,12 @@ class RunClaims(Operations):
         actor: Actor | None,
     ) -> Operation[Claim | Refused]:
         machine = self.program.machine
-        values = _taking(runner_id, lease, kind, token)
-        params = dict(admit_params(machine.transition("claim").params, values))
+        values = taking(runner_id, lease, kind, token)
+        params = self.admitted(machine.transition("claim").params, values)
         for field, value in scope.items():
             params[field] = admit(machine.fields["origin_session_id"].kind, value, field)
         scope_name, scoped = self._scoped(name, params)
-        caller = self.engine.caller(call, actor or _runner(kind, runner_id))
+        caller = self.engine.caller(call, runner(kind, runner_id) if actor is None else actor)
         passed = self._passed(exclude)
         row = yield from take_next(self.program, scope_name, scoped, caller, passed)
         return row if isinstance(row, Refused) else Claim(self.program.record(row), token)
@@ -295,28 +295,4 @@ class RunClaims(Operations):
         return name, {**params, "project": self.engine.project}
 
     def _passed(self, exclude: Collection[str]) -> list[str]:
-        return [self.key(key) for key in texts_of(exclude, "exclude", MAX_EXCLUDED)]
-
-
-def _taking(
-    runner_id: str, lease: timedelta, holder_kind: HolderKind | str, token: bytes
-) -> Mapping[str, object]:
-    if holder_kind not in (HolderKind.SESSION, HolderKind.HOST):
-        raise InvalidArgument("holder_kind", "session or host")
-    return {"holder": runner_id, "holder_kind": holder_kind, "lease": lease, "token": token}
-
-
-def _binding(
-    workflow: str, source_ref: str, source: JsonValue, digest: str, expected: str
-) -> Mapping[str, object]:
-    return {
-        "workflow": workflow,
-        "source_ref": source_ref,
-        "source": source,
-        "definition_digest": digest,
-        "expected_source_ref": expected,
-    }
-
-
-def _runner(kind: HolderKind | str, name: object) -> Actor:
-    return Actor(str(kind), name if isinstance(name, str) else "")
+        return [self.key(key, "exclude") for key in texts_of(exclude, "exclude", MAX_EXCLUDED)]

@@ -11,6 +11,7 @@ from persistence.clock import SystemClock
 from persistence.execute import create
 from persistence.stores.claims import Claim, mint
 from persistence.stores.face import Operations
+from persistence.stores.taking import holding
 from statemachine.canonical import canonical_row
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import Text, admit
@@ -172,11 +173,10 @@ class RunCreations(Operations):
         by_session = HolderKind.HOST if origin_session_id is None else HolderKind.SESSION
         token = mint(token)
         machine = self.program.machine
-        taken = admit_params(
+        taken = self.admitted(
             [p for p in machine.creation("enqueue").params if p.name not in facts],
             {
-                "holder": runner_id,
-                "holder_kind": holder_kind or by_session,
+                **holding(runner_id, by_session if holder_kind is None else holder_kind),
                 "token": token,
                 "lease": lease,
             },

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve, frozen
 
 from persistence.batching import Call, apply_many
+from persistence.engine import actor_of
 from persistence.stores.claims import Claim, claim_of, presented
 from persistence.stores.face import MAX_LISTED, texts_of
 from persistence.stores.run_steps import RunSteps, failing
@@ -156,12 +157,13 @@ class RunHolding(RunSteps):
             InvalidArgument: Nothing was written.
         """
         declared = self.program.machine.transition("finish").params
+        who = None if actor is None else actor_of(actor)
         calls = []
         for end in texts_of(ends, "ends", MAX_LISTED):
             if not isinstance(end, Finish):
                 raise InvalidArgument("ends", "of Finish")
             values = {"outcome": end.outcome, "result": end.result, **presented(end.claim)}
-            caller = self.engine.caller(end.call, actor)
+            caller = self.engine.caller(end.call, who)
             key = claim_of(end.claim).run_id
             calls.append(Call(key, admit_params(declared, values), caller))
         rows = yield from apply_many(self.program, "finish", calls)

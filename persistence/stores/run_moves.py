@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from persistence.execute import ATTEMPTS, take_next
-from persistence.refusal import read
-from persistence.stores.claims import AlreadyFinal, Cancelled, CancelRequested
+from persistence.refusal import read, recall
+from persistence.stores.claims import AlreadyFinal, Cancelled, CancelRequested, part_of
 from persistence.stores.face import limit_of
 from persistence.stores.run_steps import RunSteps, failing
 from statemachine.machines import RunOutcome
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from persistence.operation import Operation
     from statemachine.kinds import JsonValue
     from statemachine.machines import Run
+
+_CANCELLING = ("cancel", "cancel_stale", "request_cancel")
 
 LOST_MESSAGE = "the runner was lost: the lease ran out and no attempt is left"
 
@@ -115,13 +117,18 @@ class RunMoves(RunSteps):
             asked before); `AlreadyFinal`; or `Refused` (missing, or raced).
         """
         live = False
+        ids = {name: None if call is None else part_of(call, name) for name in _CANCELLING}
+        for name, one in ids.items():
+            caller = self.engine.caller(one, actor)
+            if one is not None:
+                before = yield from recall(self.program, name, self.key(run_id), {}, caller)
+                if before is not None and not isinstance(before, Refused):
+                    return _called_off(name, self.program.record(before))
         for _ in range(ATTEMPTS):
-            for name in ("cancel", "cancel_stale", "request_cancel"):
-                one = None if call is None else f"{call}/{name}"
+            for name, one in ids.items():
                 outcome = yield from self.step(name, run_id, {}, one, actor)
                 if not isinstance(outcome, Refused):
-                    asked = name == "request_cancel"
-                    return CancelRequested(outcome) if asked else Cancelled(outcome)
+                    return _called_off(name, outcome)
                 live = outcome.guard == "no cancellation requested"
             row, _now = yield from read(self.program, str(run_id))
             if row is None:
@@ -149,3 +156,7 @@ class RunMoves(RunSteps):
                     break
                 ended.append(self.program.record(row))
         return ended
+
+
+def _called_off(name: str, run: Run) -> Cancelled | CancelRequested:
+    return CancelRequested(run) if name == "request_cancel" else Cancelled(run)

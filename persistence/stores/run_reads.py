@@ -26,7 +26,7 @@ from persistence.refusal import read
 from persistence.stores.claims import Claim, claim_of, presented
 from persistence.stores.face import Operations, limit_of, texts_of
 from statemachine.errors import IdentityConflict
-from statemachine.kinds import Choice, Text, admit, canonical_json
+from statemachine.kinds import Boolean, Choice, Text, admit, canonical_json
 from statemachine.machines import RunStatus
 from statemachine.outcome import Actor, Event, HostEvent, Moved, Reason, Refused
 from statemachine.simulate import decide
@@ -184,12 +184,12 @@ class RunReads(Operations):
         ]
         params[STATES_BIND] = self.program.dialect.as_list(states)
         if after is not None:
-            params[AFTER_BIND] = self.key(after)
+            params[AFTER_BIND] = self.key(after, "after")
         wanted = Listing(
             tuple(equal),
             states=bool(states),
             after=after is not None,
-            newest_first=bool(newest_first),
+            newest_first=bool(admit(Boolean(), newest_first, "newest_first")),
         )
         answer = yield Query(listing(self.program, wanted), params)
         return [self.program.record(self.program.row(row)) for row in answer.rows]

@@ -1,0 +1,58 @@
+"""What a call that takes a run is given: who is to hold it, and what it is bound to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from statemachine.errors import InvalidArgument
+from statemachine.kinds import Text, admit
+from statemachine.machines import HolderKind
+from statemachine.outcome import Actor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import timedelta
+
+    from statemachine.kinds import JsonValue
+
+_RUNNERS = (HolderKind.SESSION, HolderKind.HOST)
+
+
+def holding(runner_id: object, holder_kind: object) -> Mapping[str, object]:
+    """Return who is to hold a lease.
+
+    Raises:
+        InvalidArgument: The runner's id is no key, or the kind neither `session` nor `host`.
+    """
+    if not isinstance(holder_kind, str) or holder_kind not in _RUNNERS:
+        raise InvalidArgument("holder_kind", "session or host")
+    return {"holder": admit(Text(), runner_id, "runner_id"), "holder_kind": holder_kind}
+
+
+def taking(
+    runner_id: str, lease: timedelta, holder_kind: HolderKind | str, token: bytes
+) -> Mapping[str, object]:
+    """Return what a taking transition is given.
+
+    Raises:
+        InvalidArgument: As for `holding`.
+    """
+    return {**holding(runner_id, holder_kind), "lease": lease, "token": token}
+
+
+def binding(
+    workflow: str, source_ref: str, source: JsonValue, digest: str, expected: str
+) -> Mapping[str, object]:
+    """Return what a rebinding transition is given."""
+    return {
+        "workflow": workflow,
+        "source_ref": source_ref,
+        "source": source,
+        "definition_digest": digest,
+        "expected_source_ref": expected,
+    }
+
+
+def runner(kind: HolderKind | str, name: object) -> Actor:
+    """Return the runner itself as who calls; an id that is no key is refused elsewhere."""
+    return Actor(str(kind), name if isinstance(name, str) else "")
