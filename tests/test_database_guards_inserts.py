@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from persistence import Store
+from statemachine.kinds import MAX_INSTANT
 from statemachine.machines import RUN_LAUNCH
 from tests.attacks import (
     HUGE,
@@ -84,6 +85,8 @@ def test_an_insert_that_breaks_an_invariant_is_refused(raw: Raw) -> None:
         new(raw, execution_mode="sleeping"),
         new(raw, parent_run_id="new"),
         new(raw, available_at=-1),
+        new(raw, available_at=MAX_INSTANT + 1),
+        new(raw, affinity_until=HUGE),
         new(raw, created_at=-1),
         *(
             new(raw, **{name: None})
