@@ -74,15 +74,16 @@ def apply_many(
     moved: dict[int, Row] = {}
     if program.dialect.arrays and calls:
         moved = yield from _at_once(program, name, calls)
-    outcomes: list[Row | Refused] = []
-    for number, call in enumerate(calls):
+    outcomes: dict[int, Row | Refused] = {}
+    # Where nothing moved, nothing is locked yet: one by one is in the order of the keys too.
+    for number, call in sorted(enumerate(calls), key=lambda numbered: numbered[1].key):
         outcome: Row | Refused | None = moved.get(number)
         if outcome is None and moved:
             outcome = yield from explain(program, name, call.key, call.params, call.caller)
         if outcome is None:
             outcome = yield from apply(program, name, call.key, call.params, call.caller)
-        outcomes.append(outcome)
-    return outcomes
+        outcomes[number] = outcome
+    return [outcomes[number] for number in range(len(calls))]
 
 
 def _at_once(program: Program, name: str, calls: Sequence[Call]) -> Operation[dict[int, Row]]:

@@ -105,7 +105,7 @@ def test_not_leaves_unknown_unknown(value: Truth, expected: Truth) -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.product((True, False), repeat=2)))
-def test_implies_and_iff(one: bool, other: bool) -> None:  # noqa: FBT001  # a table of truths
+def test_implies_and_iff(one: bool, other: bool) -> None:  # a table of truths
     """Both read as in logic where nothing is unknown."""
     assert truth(implies(OF_TRUTH[one], OF_TRUTH[other])) is (not one or other)
     assert truth(iff(OF_TRUTH[one], OF_TRUTH[other])) is (one == other)

@@ -57,7 +57,7 @@ def test_a_database_that_the_store_made_is_known(empty: str) -> None:
 
 
 def test_eight_processes_migrate_at_once(empty: str) -> None:
-    """One of them makes the layout, the others find it made."""
+    """SCH-01: one of them makes the layout, the others find it made."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(8) as pool:
         done = pool.map(migrate, [empty] * 8)
@@ -69,7 +69,7 @@ def test_eight_processes_migrate_at_once(empty: str) -> None:
 
 
 def test_a_migration_that_fails_changes_nothing(empty: str) -> None:
-    """A table in the way stops it, and no part of the layout is left behind."""
+    """SCH-01: a table in the way stops it, and no part of the layout is left behind."""
     if empty.startswith("postgresql"):
         with psycopg.connect(empty, autocommit=True) as connection:
             connection.execute("CREATE TABLE notifications (mine integer)")
