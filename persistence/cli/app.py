@@ -8,6 +8,7 @@ import typer
 
 from persistence.cli import acting, drawing, launching, laying_out, looking, working
 from persistence.cli.exits import guarded
+from persistence.cli.turn_intents import intents
 
 app = typer.Typer(
     name="sqlatch",
@@ -36,6 +37,7 @@ COMMANDS = (
 )
 for name, function in COMMANDS:
     app.command(name)(function)
+app.add_typer(intents, name="intents")
 
 
 def run_app() -> NoReturn:

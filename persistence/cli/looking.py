@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from persistence.cli.database import DEFAULT_DB, Db, Json, RunId, open_database
 from persistence.cli.exits import REFUSED, Ended
 from persistence.cli.printing import (
-    console,
     event_members,
     instant,
     instant_of,
-    one_line,
+    print_facts,
     print_json,
     print_table,
     printable,
@@ -89,7 +88,7 @@ def show(run_id: RunId, db: Db = DEFAULT_DB, as_json: Json = False) -> None:
     output = {}
     if isinstance(kept, dict) and "exit_code" in kept:
         output = {name: kept.pop(name) for name in ("stdout", "stderr") if name in kept}
-    _print_facts(members | {"result": kept})
+    print_facts(members | {"result": kept})
     for name, text in output.items():
         print(f"--- {name} ---")
         print(printable(str(text)), end="" if str(text).endswith("\n") or not text else "\n")
@@ -143,14 +142,3 @@ def _environment(run: Run) -> list[str]:
         f"{name} from {value['from']}" if isinstance(value, dict) and "from" in value else name
         for name, value in env.items()
     ]
-
-
-def _print_facts(members: dict[str, Any]) -> None:
-    from rich.table import Table  # noqa: PLC0415 - JSON needs none
-    from rich.text import Text  # noqa: PLC0415 - likewise
-
-    table = Table.grid(padding=(0, 2))
-    for name, value in members.items():
-        if value not in (None, "", []):
-            table.add_row(name, Text(one_line(str(value))))
-    console().print(table)

@@ -46,7 +46,7 @@ def instant(at: datetime | None) -> str:
 def run_members(run: Run) -> dict[str, Any]:
     """Return what `--json` prints of a run: every field but the private ones."""
     names = (attribute.name for attribute in attrs.fields(Run))
-    return {name: _member(getattr(run, name)) for name in names if name not in HIDDEN}
+    return {name: member(getattr(run, name)) for name in names if name not in HIDDEN}
 
 
 def event_members(event: Event) -> dict[str, Any]:
@@ -87,7 +87,20 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     console().print(table)
 
 
-def _member(value: object) -> object:
+def print_facts(members: Mapping[str, Any]) -> None:
+    """Print what is known of one record, a fact a line; what is absent is left out."""
+    from rich.table import Table  # noqa: PLC0415 - as above
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    table = Table.grid(padding=(0, 2))
+    for name, value in members.items():
+        if value not in (None, "", []):
+            table.add_row(name, Text(one_line(str(value))))
+    console().print(table)
+
+
+def member(value: object) -> object:
+    """Return what `--json` prints of a value."""
     match value:
         case datetime():
             return instant(value)
