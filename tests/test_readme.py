@@ -55,6 +55,25 @@ def test_worker_of_own_handlers(tmp_path: Path) -> None:
     assert said.stdout == "{'text': 'Hello, Ada!'}\n"
 
 
+def test_own_machine_next_to_an_own_write(tmp_path: Path) -> None:
+    """An order moves in the caller's transaction; a refusal does not spoil it."""
+    said = ran(SCRIPTS[2], tmp_path)
+
+    assert (said.returncode, said.stderr) == (0, "")
+    assert said.stdout.splitlines() == [
+        "paid | pay refused: 'o-1' is paid",
+        "paid ['place', 'pay']",
+    ]
+
+
+def test_asyncio(tmp_path: Path) -> None:
+    """The asynchronous worker carries out what was reserved."""
+    said = ran(SCRIPTS[3], tmp_path)
+
+    assert (said.returncode, said.stderr) == (0, "")
+    assert said.stdout.splitlines() == ["['Hello, Ada!', 'Hello, Grace!']"]
+
+
 @pytest.mark.parametrize("target", sorted(set(LINKS)))
 def test_link_leads_somewhere(target: str) -> None:
     """Every file that the README links to is there."""
