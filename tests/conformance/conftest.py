@@ -18,6 +18,7 @@ class Figures:
     """What the replays compared, to be printed once the tests are done."""
 
     lines: list[str] = field(factory=list)
+    sums: dict[str, tuple[int, int]] = field(factory=dict)
 
     def add(self, backend: str, family: str, tally: Tally) -> None:
         """Keep a family's figures."""
@@ -31,6 +32,8 @@ class Figures:
             if counted:
                 told += f"; {name} {_brief(counted)}"
         self.lines.append(told)
+        compared, steps = self.sums.get(backend, (0, 0))
+        self.sums[backend] = (compared + tally.compared, steps + tally.steps)
 
 
 def _brief(counted: Mapping[str, int]) -> str:
@@ -58,3 +61,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("recorded traces")
         for line in _FIGURES.lines:
             terminalreporter.write_line(line)
+        for backend, (compared, steps) in _FIGURES.sums.items():
+            terminalreporter.write_line(f"{backend}: {compared} of {steps} steps in all")
