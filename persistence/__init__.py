@@ -9,6 +9,7 @@ from persistence.stores.claims import AlreadyFinal, Cancelled, CancelRequested, 
 from persistence.stores.intent_deliveries import IntentClaim
 from persistence.stores.notifications import NotificationClaim
 from persistence.stores.turn_facts import TurnFacts
+from statemachine.row_call import RowCall
 
 __all__ = [
     "AlreadyFinal",
@@ -21,6 +22,7 @@ __all__ = [
     "ManualClock",
     "NotificationClaim",
     "Page",
+    "RowCall",
     "Store",
     "SystemClock",
     "TurnFacts",

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from persistence import Claim, ManualClock, Store, open_store
-from persistence.stores.rows import RowCall
 from persistence.stores.run_holding import Finish
 from statemachine import Reason, Refused, RunOutcome, RunStatus
 from statemachine.errors import InvalidArgument
 from statemachine.machines import RUN_LAUNCH, Run
+from statemachine.row_call import RowCall
 from tests.order import ORDER, OrderState
 
 LEASE = timedelta(seconds=30)

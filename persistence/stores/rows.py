@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from attrs import field, frozen
-
 from persistence.batching import Call, apply_many
 from persistence.binds import (
     LIMIT_BIND,
@@ -32,6 +30,7 @@ from persistence.stores.face import (
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import Boolean, admit
 from statemachine.outcome import Actor, Event, Refused
+from statemachine.row_call import RowCall
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -39,23 +38,6 @@ if TYPE_CHECKING:
     from persistence.operation import Operation
 
 MAX_EXCLUDED = 1_000
-
-
-@frozen
-class RowCall:
-    """One call of a batch.
-
-    Attributes:
-        key: Which row.
-
-        values: The transition's parameters, by name; Python values.
-
-        call: The call's id; minted when None.
-    """
-
-    key: str
-    values: Mapping[str, object] = field(factory=dict)
-    call: str | None = None
 
 
 class RowOperations(Operations):

@@ -16,10 +16,10 @@ import pytest
 
 from persistence import Claim, Store, open_store
 from persistence.aio import AsyncStore, open_async_store
-from persistence.stores.rows import RowCall
 from statemachine import Refused, RunStatus
 from statemachine.errors import CommitUnknown, StoreBusy, StoreUnavailable
 from statemachine.machines import RUN_LAUNCH, Run
+from statemachine.row_call import RowCall
 from tests.proxy import Proxy
 
 LEASE = timedelta(seconds=30)
