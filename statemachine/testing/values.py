@@ -1,4 +1,4 @@
-"""A toolbox for property tests of machines; needs Hypothesis."""
+"""Plain values of a kind, and plain rows of a machine."""
 
 from __future__ import annotations
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from statemachine.machine import Machine
-
-__all__ = ["json_values", "plain_values", "rows"]
 
 _LONG = 40
 

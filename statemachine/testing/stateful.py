@@ -1,0 +1,160 @@
+"""`machine_test`: a store driven against the in-memory machine, step by step."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from statemachine.examples import NOW_MS, PERIOD_MS
+from statemachine.kinds import MILLISECOND, Instant
+from statemachine.outcome import Actor
+from statemachine.testing.asking import Asked, Asking, Together
+from statemachine.testing.driving import Driver
+from statemachine.testing.faces import Opening, StoppedClock
+from statemachine.testing.model import Model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from statemachine.machine import Machine
+
+_Drawing: TypeAlias = "Callable[[Asking, st.DrawFn], Asked | Together]"
+
+ACTORS = tuple(Actor("person", name) for name in ("ada", "bob", "cleo"))
+
+
+class MachineTest(RuleBasedStateMachine):
+    """What the tests of all machines have in common; `machine_test` makes that of a machine.
+
+    Attributes:
+        declared: The machine.
+
+        opening: What opens a store.
+    """
+
+    declared: ClassVar[Machine]
+    opening: ClassVar[Opening]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._resources = ExitStack()
+        self._clock = StoppedClock(NOW_MS)
+        store = self._resources.enter_context(type(self).opening(self._clock))
+        self.model = Model(self.declared)
+        self.asking = Asking(self.model, ACTORS)
+        self.driver = Driver(self.model, store.machine(self.declared), self._clock)
+        self.made: list[Asked | Together] = []
+
+    def teardown(self) -> None:
+        """Close the store."""
+        self._resources.close()
+
+    def make(self, asked: Asked | Together) -> None:
+        """Make a call, and remember it in order to repeat it."""
+        self.made.append(asked)
+        self.driver.make(asked)
+
+    @rule(by=st.runner().flatmap(lambda test: st.sampled_from(test.waits())))
+    def time_passes(self, by: timedelta) -> None:
+        """Move the clock on."""
+        self.driver.wait(by)
+
+    @precondition(lambda test: bool(test.made))
+    @rule(call=st.runner().flatmap(lambda test: st.sampled_from(test.made[::-1])))
+    def again(self, call: Asked | Together) -> None:
+        """Make a call that was made before, under the same id if it had one."""
+        self.driver.make(call)
+
+    def waits(self) -> list[timedelta]:
+        """Return for how long time may pass: a little, a lease, up to what a row waits for."""
+        fields = self.declared.fields
+        due = [
+            int(plain) - self._clock.ms
+            for row in self.model.rows.values()
+            for name, plain in row.items()
+            if plain is not None and isinstance(fields[name].kind, Instant)
+        ]
+        near = [ms + beside for ms in due for beside in (0, -1, 1) if 0 < ms < 10 * PERIOD_MS]
+        return [
+            ms * MILLISECOND for ms in dict.fromkeys((PERIOD_MS, *near, 1, 3_600_000)) if ms > 0
+        ]
+
+
+def machine_test(machine: Machine, opening: Opening) -> type[MachineTest]:
+    """Return a test that drives a machine's store against the in-memory machine.
+
+    Several actors make every creation, transition and selection, alone and together, with what
+    they know of a row or once knew of it (a lease that was lost since, say), now and then again
+    under the same id, while the clock moves. After each step, what the store answered is compared
+    (the record; else the reason, guard and holder, or the row in the way), then every record, and
+    the whole history of the row. A failure is shrunk to the fewest steps, and tells them.
+
+        from persistence import open_store
+        from statemachine.testing import machine_test
+
+        def opening(clock):
+            return open_store(":memory:", clock=clock, machines=(ORDER,))
+
+        TestOrders = machine_test(ORDER, opening).TestCase
+
+    Within a test function, `hypothesis.stateful.run_state_machine_as_test` runs it; either takes
+    Hypothesis's settings.
+
+    Args:
+        machine: The declaration, shipped or the user's own.
+
+        opening: Opens an empty store whose time is that of the given clock; called for each
+            attempt. What it returns is closed as a context manager.
+    """
+    drawings: list[tuple[str, _Drawing]] = [
+        *((c.name, partial(Asking.creation, name=c.name)) for c in machine.creations),
+        *((t.name, partial(Asking.transition, name=t.name)) for t in machine.transitions),
+        *((f"next_{s.name}", partial(Asking.selection, name=s.name)) for s in machine.selections),
+        ("together", Asking.together),
+    ]
+    members: dict[str, object] = {"declared": machine, "opening": staticmethod(opening)}
+    for number, (name, drawing) in enumerate(drawings):
+        function = _function_name(name, (*dir(MachineTest), *members))
+        on_rows = number >= len(machine.creations)
+        members[function] = _rule(function, drawing, on_rows=on_rows)
+    title = "".join(word.title() for word in re.split(r"[\W_]+", machine.name))
+    return type(f"{title}Test", (MachineTest,), members)
+
+
+def _rule(name: str, drawing: _Drawing, *, on_rows: bool) -> object:
+    def step(test: MachineTest, call: Asked | Together) -> None:
+        test.make(call)
+
+    step.__name__ = step.__qualname__ = name
+    step.__doc__ = f"Make {name}."
+    ruled = rule(call=_drawn(drawing))(step)
+    return precondition(_has_rows)(ruled) if on_rows else ruled
+
+
+def _drawn(drawing: _Drawing) -> st.SearchStrategy[Asked | Together]:
+    @st.composite
+    def drawn(draw: st.DrawFn) -> Asked | Together:
+        test: MachineTest = draw(st.runner())
+        return drawing(test.asking, draw)
+
+    return drawn()
+
+
+def _has_rows(test: MachineTest) -> bool:
+    return bool(test.model.rows)
+
+
+def _function_name(name: str, taken: Iterable[str]) -> str:
+    """Return the name of a step's function: the step's own, as far as Python lets."""
+    found = re.sub(r"\W", "_", name, flags=re.ASCII)
+    if not found.isidentifier():
+        found = f"do_{found}"
+    while found in taken:
+        found += "_"
+    return found
