@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import typer
 
-from persistence.cli import acting, drawing, launching, laying_out, looking, working
+from persistence.cli import acting, drawing, exporting, launching, laying_out, looking, working
 from persistence.cli.exits import guarded
 from persistence.cli.turn_intents import intents
 
@@ -34,6 +34,7 @@ COMMANDS = (
     ("pause", acting.pause),
     ("resume", acting.resume),
     ("diagram", drawing.diagram),
+    ("export", exporting.export),
 )
 for name, function in COMMANDS:
     app.command(name)(function)
