@@ -6,7 +6,18 @@ from typing import NoReturn
 
 import typer
 
-from persistence.cli import acting, drawing, exporting, launching, laying_out, looking, working
+from persistence.cli import (
+    acting,
+    checking,
+    doctoring,
+    drawing,
+    exporting,
+    feed,
+    launching,
+    laying_out,
+    looking,
+    working,
+)
 from persistence.cli.exits import guarded
 from persistence.cli.turn_intents import intents
 
@@ -21,12 +32,15 @@ app = typer.Typer(
 
 COMMANDS = (
     ("init", laying_out.init),
+    ("migrate", laying_out.migrate),
+    ("ddl", laying_out.ddl),
     ("run", launching.run),
     ("launch", launching.launch),
     ("work", working.work),
     ("list", looking.list_runs),
     ("show", looking.show),
     ("history", looking.history),
+    ("events", feed.events),
     ("cancel", acting.cancel),
     ("wake", acting.wake),
     ("requeue", acting.requeue),
@@ -35,6 +49,8 @@ COMMANDS = (
     ("resume", acting.resume),
     ("diagram", drawing.diagram),
     ("export", exporting.export),
+    ("check", checking.check),
+    ("doctor", doctoring.doctor),
 )
 for name, function in COMMANDS:
     app.command(name)(function)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import re
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,10 @@ from statemachine.errors import StoreUnavailable
 from statemachine.outcome import Actor
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from persistence import Store
+    from statemachine.machine import Machine
 
 DEFAULT_DB = "./sqlatch.db"
 
@@ -34,7 +38,13 @@ RunId = Annotated[str, typer.Argument(metavar="ID", help="The run's id.")]
 
 
 def open_database(
-    db: str, *, create: bool = False, project: str | None = None, actor: Actor | None = None
+    db: str,
+    *,
+    create: bool = False,
+    read_only: bool = False,
+    project: str | None = None,
+    machines: Sequence[Machine] = (),
+    actor: Actor | None = None,
 ) -> Store:
     """Open the database.
 
@@ -43,7 +53,11 @@ def open_database(
 
         create: Make file and layout where they are missing.
 
+        read_only: Write nothing.
+
         project: Scope of the store; None: all projects.
+
+        machines: Own machines, beside the shipped ones.
 
         actor: Who makes the calls; default: the operator at this terminal.
 
@@ -54,7 +68,19 @@ def open_database(
 
     if not create and "://" not in db and db != ":memory:" and not Path(db).exists():
         raise StoreUnavailable(f"there is no database at {db}; `sqlatch init` makes one")
-    return open_store(db, create=create, project=project, actor=actor or operator())
+    return open_store(
+        db,
+        create=create,
+        read_only=read_only,
+        project=project,
+        machines=machines,
+        actor=actor or operator(),
+    )
+
+
+def shown(db: str) -> str:
+    """Return a URL as it may be printed: without its password."""
+    return re.sub(r"(//[^:/@]*):.*@", r"\1:***@", db)
 
 
 def operator() -> Actor:

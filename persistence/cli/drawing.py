@@ -7,7 +7,7 @@ from typing import Annotated, assert_never
 
 import typer
 
-from persistence.cli.exits import USAGE, Ended
+from persistence.cli.naming import machine_named
 
 
 class Format(enum.StrEnum):
@@ -20,27 +20,26 @@ class Format(enum.StrEnum):
 
 
 def diagram(
-    machine: Annotated[str, typer.Argument(help="Name of the machine.")] = "run_launch",
+    machine: Annotated[
+        str, typer.Argument(help="Name of the machine, or module:NAME of an own one.")
+    ] = "run_launch",
     form: Annotated[
         Format, typer.Option("--format", help="`table` is the transition table in Markdown.")
     ] = Format.MERMAID,
 ) -> None:
     """Print a machine's diagram or its transition table."""
     from statemachine import render  # noqa: PLC0415 - no other command draws
-    from statemachine.machines import ALL  # noqa: PLC0415 - likewise
 
-    known = {one.name: one for one in ALL}
-    if machine not in known:
-        raise Ended(USAGE, f"there is no machine {machine!r}; known: {', '.join(known)}")
+    drawn = machine_named(machine)
     match form:
         case Format.MERMAID:
-            text = render.to_mermaid(known[machine])
+            text = render.to_mermaid(drawn)
         case Format.DOT:
-            text = render.to_dot(known[machine])
+            text = render.to_dot(drawn)
         case Format.SVG:
-            text = render.to_svg(known[machine])
+            text = render.to_svg(drawn)
         case Format.TABLE:
-            text = render.to_table(known[machine])
+            text = render.to_table(drawn)
         case _:
             assert_never(form)
     print(text.rstrip("\n"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from statemachine.outcome import Event
+    from statemachine.outcome import Event, HostEvent
 
 HIDDEN = ("input", "launch_options", "lease_token_hash")
 """Private fields of a run, which no command prints."""
@@ -49,8 +49,8 @@ def run_members(run: Run) -> dict[str, Any]:
     return {name: member(getattr(run, name)) for name in names if name not in HIDDEN}
 
 
-def event_members(event: Event) -> dict[str, Any]:
-    """Return what `--json` prints of a history row."""
+def event_members(event: Event | HostEvent) -> dict[str, Any]:
+    """Return what `--json` prints of a row of the history or the feed."""
     members = attrs.asdict(event)
     members["at"] = instant_of(event.at)
     return members

@@ -1,0 +1,42 @@
+"""`check`: machines tried whole, on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.conftest import Call
+
+
+def test_a_machine_without_faults(call: Call, db: str) -> None:
+    """What was covered is told, and the exit code says that all is well; no file is made."""
+    said = call("check", "notification", "tests.order:ORDER")
+
+    assert said.code == 0
+    assert said.out.startswith("notification on sqlite, ")
+    assert "\norder on sqlite, " in said.out
+    assert "reachable: " in said.out
+    assert not Path(db).exists()
+
+
+def test_a_machine_that_gets_stuck(call: Call) -> None:
+    """A row that the named helpers cannot bring to an end is a finding, with the way there."""
+    said = call("check", "tests.order:ORDER", "--helper", "ship", "--json")
+    (report,) = said.json
+
+    assert said.code == 1
+    assert report["machine"] == "order"
+    assert not report["well"]
+    assert any("place" in finding for finding in report["findings"])
+
+
+def test_on_a_server(call: Call, postgres_url: str) -> None:
+    """On PostgreSQL each call is tried with the server's clock too, and nothing stays there."""
+    (report,) = call("check", "notification", "--db", postgres_url, "--json").json
+
+    assert (report["database"], report["clocks"]) == ("postgresql", ["given", "server"])
+    assert call("list", "--db", postgres_url).code == 3
+
+
+def test_unknown_machine(call: Call) -> None:
+    """A machine that there is not is wrong usage."""
+    assert call("check", "nonsense").code == 2
