@@ -6,6 +6,7 @@ Each call reads a row, so rows are read by a plan of their own: cattrs' took fou
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
@@ -22,6 +23,7 @@ from statemachine.kinds import (
     Integer,
     Json,
     Kind,
+    Plain,
     Prose,
     Text,
     Token,
@@ -32,7 +34,7 @@ from statemachine.kinds import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from statemachine.kinds import Row
     from statemachine.machine import Machine
@@ -44,24 +46,52 @@ _JSON.register_unstructure_hook(enum.Enum, stored)
 _JSON.register_unstructure_hook(bytes, lambda _: None)
 
 
+class Answered(Mapping[str, Plain]):
+    """An answered row, by column; what few callers look into need not be a dict.
+
+    Args:
+        cells: What the database answered; more than the places are passed over.
+
+        places: Where each column's cell is.
+    """
+
+    __slots__ = ("cells", "places")
+
+    def __init__(self, cells: Sequence[Any], places: Mapping[str, int]) -> None:
+        self.cells = cells
+        self.places = places
+
+    def __getitem__(self, name: str) -> Plain:
+        value: Plain = self.cells[self.places[name]]
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
 def reader_of(machine: Machine) -> Callable[[Row], Any]:
     """Return how a plain row becomes the machine's record; what can be, is worked out here.
 
     Engine columns that the record does not declare are left out.
     """
-    record = machine.record
-    names = {a.name: a.alias for a in attrs.fields(record)}
-    places = tuple(names.items())
-    conversions = [(alias, _conversion(machine.fields[n].kind)) for n, alias in places]
-    converted = tuple((alias, convert) for alias, convert in conversions if convert is not None)
+    record, fields = machine.record, machine.fields
+    declared = attrs.fields(record)
+    # The record's own columns come first in a row, in declared order.
+    names = tuple(attribute.name for attribute in declared)
+    aliases = tuple(attribute.alias for attribute in declared)
+    conversions = [(place, _conversion(fields[name].kind)) for place, name in enumerate(names)]
+    converted = tuple((place, convert) for place, convert in conversions if convert is not None)
 
     def read(row: Row) -> Any:
-        values: dict[str, Any] = {alias: row[name] for name, alias in places}
-        for alias, convert in converted:
-            value = values[alias]
+        values = list(row.cells) if isinstance(row, Answered) else [row[name] for name in names]
+        for place, convert in converted:
+            value = values[place]
             if value is not None:
-                values[alias] = convert(value)
-        return record(**values)
+                values[place] = convert(value)
+        return record(**dict(zip(aliases, values, strict=False)))
 
     return read
 

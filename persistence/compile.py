@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from attrs import field, frozen
 
 from persistence.binds import KEY_BIND, LIMIT_BIND, NOW_BIND, ONE_CALL, CallTerms
-from persistence.codec import reader_of
+from persistence.codec import Answered, reader_of
 from persistence.creating import insertion
 from persistence.dialect import Dialect, Key, Placeholder, Whole, column_type, text_of
 from persistence.expressions import Scope, all_of, assigned, condition
@@ -19,7 +19,7 @@ from persistence.selecting import Chooser
 from statemachine.vocabulary import Greatest, Set
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from statemachine.kinds import Row
     from statemachine.machine import Machine, Selection, Transition
@@ -75,7 +75,11 @@ class Program:
 
     def row(self, answered: Sequence[Any]) -> Row:
         """Return an answered row, by column."""
-        return dict(zip(self.names, answered, strict=False))
+        return Answered(answered, self._places)
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {name: place for place, name in enumerate(self.names)}
 
     @cached_property
     def record(self) -> Callable[[Row], Any]:

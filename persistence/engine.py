@@ -181,4 +181,9 @@ def actor_of(actor: Actor | None) -> Actor:
         return Actor("process", f"pid-{os.getpid()}")
     if not isinstance(actor, Actor):
         raise InvalidArgument("actor", "an Actor")
+    return _valid(actor)
+
+
+@functools.lru_cache(maxsize=256)
+def _valid(actor: Actor) -> Actor:
     return Actor(key_of(actor.kind, "actor.kind"), key_of(actor.name, "actor.name"))

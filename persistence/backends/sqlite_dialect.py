@@ -65,7 +65,7 @@ class SqliteDialect:
 
     def as_list(self, values: Sequence[str]) -> object:
         """Return the list as JSON text."""
-        return json.dumps(list(values), ensure_ascii=False)
+        return json.dumps(list(values), ensure_ascii=False) if values else "[]"
 
     def json_text(self, value: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
         """Return a text as JSON."""
