@@ -25,7 +25,7 @@ from persistence.stores.face import Face, Operations, limit_of, single, whole
 from statemachine.errors import IdentityConflict, InvalidArgument, UniquenessConflict
 from statemachine.kinds import Text, admit, canonical_json
 from statemachine.machines import HolderKind, Notification, NotificationKind, NotificationStatus
-from statemachine.machines.notification import FACTS
+from statemachine.machines.notification import FACTS, INDEX
 from statemachine.outcome import Actor, Event, Moved, Refused
 from statemachine.simulate import admit_params, decide
 
@@ -273,8 +273,10 @@ class Notifications(Face[NotificationOperations]):
 
 
 def _derived(run_id: object, attempt_id: object, index: object) -> str:
-    text = canonical_json([run_id, attempt_id, index], "notification", 2**16)
-    return f"notification:{hashlib.sha256(text.encode()).hexdigest()}"
+    """Return the id of an attempt's notification; by id, those of one attempt follow its index."""
+    count = admit(INDEX, index, "notification_index")
+    text = canonical_json([run_id, attempt_id], "notification", 2**16)
+    return f"notification:{hashlib.sha256(text.encode()).hexdigest()}:{count:016}"
 
 
 def _claim(claim: object) -> NotificationClaim:
