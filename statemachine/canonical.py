@@ -46,15 +46,27 @@ def canonical_row(row: Mapping[str, None | bool | int | str]) -> str:
 
 
 def _written(value: object, field: str) -> str:
-    if _check_json(value, field, ()):
-        return _encode(value)
+    text = _quickly(value)
+    if text is not None:
+        return text
+    _check_json(value, field, ())
     return rfc8785.dumps(_as_doubles(value)).decode()
 
 
-_encode = json.JSONEncoder(
-    ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":")
-).encode
-"""What the standard library writes as RFC 8785 does: all but floats, and keys beyond ASCII."""
+def _quickly(value: object) -> str | None:
+    """Return the text where the standard library surely writes what RFC 8785 says.
+
+    It writes floats otherwise, orders keys beyond ASCII otherwise, and writes keys that are no
+    text; those are not what is read again.
+    """
+    try:
+        text = _encode(value)
+        deepest = text.count("[") + text.count("{")
+        if deepest > MAX_DEPTH or not text.isascii() or _UNSURE.search(text):
+            return None
+        return text if _decode_sure(text)[0] == value else None
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def parse_json(text: str) -> Any:
@@ -85,40 +97,43 @@ def _integer(text: str) -> int | float:
     return number if abs(number) <= MAX_INTEGER else float(text)
 
 
+def _no_float(text: str) -> float:
+    raise ValueError(text)
+
+
+_UNSURE = re.compile(r"\\u0000|[0-9]{16}")
+_encode = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":")
+).encode
 _decode = json.JSONDecoder(parse_int=_integer).raw_decode
+_decode_sure = json.JSONDecoder(parse_float=_no_float, parse_constant=_no_float).raw_decode
 
 
-def _check_json(value: object, field: str, path: tuple[int, ...]) -> bool:
-    """Return whether `_encode` writes the value as RFC 8785 does."""
+def _check_json(value: object, field: str, path: tuple[int, ...]) -> None:
     match value:
         case None | bool():
-            return True
+            return
         case str():
             if UNSTORABLE.search(value):
                 raise InvalidArgument(field, "JSON text without U+0000 and lone surrogates")
-            return type(value) is str
         case int():
             if abs(value) > MAX_INTEGER:
                 raise InvalidArgument(field, "JSON with integers within ±2^53")
-            return type(value) is int
         case float():
             if not math.isfinite(value):
                 raise InvalidArgument(field, "JSON with finite numbers")
-            return False
         case list() | tuple() | dict():
             if id(value) in path:
                 raise InvalidArgument(field, "JSON without a cycle")
             if len(path) == MAX_DEPTH:
                 raise InvalidArgument(field, f"JSON of at most {MAX_DEPTH} levels")
             inner = (*path, id(value))
-            alike = True
             if isinstance(value, dict):
                 for key in value:
                     if not isinstance(key, str):
                         raise InvalidArgument(field, "JSON with text keys")
-                    alike &= _check_json(key, field, inner) and key.isascii()
+                    _check_json(key, field, inner)
             for item in value.values() if isinstance(value, dict) else value:
-                alike &= _check_json(item, field, inner)
-            return alike
+                _check_json(item, field, inner)
         case _:
             raise InvalidArgument(field, f"a JSON value, not {type(value).__name__}")

@@ -127,6 +127,12 @@ class Choice:
         """The stored texts, in declared order."""
         return tuple(stored(member) for member in self.among or self.options)
 
+    @functools.cached_property
+    def spellings(self) -> Mapping[object, str]:
+        """The stored text of each member and of each text."""
+        members = self.among or tuple(self.options)
+        return dict(zip((*members, *self.texts), self.texts * 2, strict=True))
+
 
 @frozen
 class Token:
@@ -282,7 +288,7 @@ def _duration(value: object, field: str) -> int:
 
 
 def _choice(kind: Choice, value: object, field: str) -> str:
-    text = stored(value) if isinstance(value, kind.options) else value
-    if isinstance(text, str) and text in kind.texts:
-        return str(text)
-    raise InvalidArgument(field, f"one of {', '.join(kind.texts)}")
+    text = kind.spellings.get(value) if isinstance(value, str | kind.options) else None
+    if text is None:
+        raise InvalidArgument(field, f"one of {', '.join(kind.texts)}")
+    return text

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from statemachine.machines import Run
 
 
+_UNNAMEABLE = re.compile(r"[^A-Za-z0-9.-]+")
+
+
 class RunCreations(Operations):
     """How runs come to be."""
 
@@ -220,6 +223,6 @@ class RunCreations(Operations):
     def _mint(self, workflow: object) -> str:
         """Return `<UTC time>-<workflow>-<8 hex>`."""
         name = str(admit(Text(), workflow, "workflow"))
-        plain = re.sub(r"[^A-Za-z0-9.-]+", "-", name)[:170]
+        plain = _UNNAMEABLE.sub("-", name)[:170]
         at = (self.engine.clock or SystemClock()).now()
         return f"{at:%Y%m%dT%H%M%SZ}-{plain}-{secrets.token_hex(4)}"
