@@ -124,6 +124,9 @@ def table_ddl(machine: Machine, dialect: Dialect) -> tuple[str, ...]:
     if machine.listed_by:
         order = [table.c[column.name] for column in machine.listed_by]
         indexes.append(sa.Index(f"{machine.table}_listed", *order))
+        for number, column in enumerate(machine.listed_for):
+            name = f"{machine.table}_listed_{number}"
+            indexes.append(sa.Index(name, table.c[column.name], *order))
     return (
         text_of(CreateTable(table), dialect.ddl).strip(),
         *(text_of(CreateIndex(index), dialect.ddl) for index in indexes),

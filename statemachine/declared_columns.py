@@ -102,6 +102,7 @@ def _named_columns(machine: Machine) -> Iterator[tuple[str, Iterable[Column]]]:
     for only in machine.only_by:
         yield "only_by", only.columns
     yield "listed_by", machine.listed_by
+    yield "listed_for", machine.listed_for
     yield "recorded", machine.recorded
     yield "private", machine.private
     if machine.lease is not None:
@@ -149,6 +150,8 @@ def _check_classes(machine: Machine) -> None:
             _check_nullable(machine, columns, "a column that is written once starts as NULL")
     if machine.listed_by and machine.listed_by[-1] != machine.key:
         raise MachineError(machine.name, "listed_by", "the order of lists must end in the key")
+    if machine.listed_for and not machine.listed_by:
+        raise MachineError(machine.name, "listed_for", "it needs the order of lists, listed_by")
 
 
 def _check_nullable(machine: Machine, columns: Iterable[Column], problem: str) -> None:

@@ -59,6 +59,8 @@ class Machine:
 
         listed_by: The order of lists, ascending; ends in the key (default: the key alone).
 
+        listed_for: Columns that lists are asked for one value of; an index serves each of them.
+
         recorded: Columns whose change goes into the history row.
 
         private: Columns that never appear in history, logs or `repr`.
@@ -84,6 +86,7 @@ class Machine:
     clear_only: tuple[Column, ...] = field(default=(), converter=columns_of)
     only_by: tuple[OnlyBy, ...] = ()
     listed_by: tuple[Column, ...] = field(default=(), converter=columns_of)
+    listed_for: tuple[Column, ...] = field(default=(), converter=columns_of)
     recorded: tuple[Column, ...] = field(default=(), converter=columns_of)
     private: tuple[Column, ...] = field(default=(), converter=columns_of)
     lease: LeaseColumns | None = None

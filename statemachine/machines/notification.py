@@ -166,6 +166,7 @@ NOTIFICATION = Machine(
     ),
     immutable=(note.notification_id, *FACTS, note.created_at),
     listed_by=(note.created_at, note.notification_id),
+    listed_for=(note.target_session_id,),
     recorded=(
         note.run_id,
         note.attempt_id,

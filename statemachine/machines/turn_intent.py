@@ -252,6 +252,7 @@ TURN_INTENT = Machine(
         OnlyBy((intent.resolved_at, intent.resolution, intent.resolution_message_id), ("resolve",)),
     ),
     listed_by=(intent.requested_at, intent.intent_id),
+    listed_for=(intent.target_session_id, intent.run_id),
     recorded=(
         intent.run_id,
         intent.target_session_id,
