@@ -149,13 +149,16 @@ def _verify(session: Session, parts: Mapping[str, tuple[str, ...]], dialect: Dia
 
 
 def _foreign(catalog: Mapping[str, str], recorded: Mapping[str, tuple[int, str, str]]) -> list[str]:
-    """Return triggers that nobody declared upon the tables: they could undo what ours hold."""
+    """Return what nobody declared upon the tables, and what could undo what ours hold.
+
+    An index of one's own that makes nothing unique is nobody's business.
+    """
     known = {name for _, _, made in recorded.values() for name in json.loads(made)}
-    tables = {name.split(" ", 1)[1] for name in known if name.startswith("table ")}
-    return [
-        f"{name} is extra"
-        for name, definition in catalog.items()
-        if name.startswith("trigger ")
-        and name not in known
-        and any(f" ON {table} " in f"{definition} " for table in tables)
-    ]
+    tables = {name.partition(" ")[2].lower() for name in known if name.startswith("table ")}
+    found = []
+    for name, definition in catalog.items():
+        kind, _, place = name.partition(" ")
+        harmless = kind == "index" and "UNIQUE" not in definition.upper().split("(")[0]
+        if place.partition(".")[0] in tables and name not in known and not harmless:
+            found.append(f"{name} is extra")
+    return found

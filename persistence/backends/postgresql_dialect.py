@@ -182,19 +182,28 @@ WITH ours AS (
     WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r')
 SELECT 'table ' || relname, '' FROM ours
 UNION ALL
-SELECT 'column ' || o.relname || '.' || a.attname,
-    format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END
+SELECT 'column ' || o.relname || '.' || a.attname, concat_ws(' ',
+    format_type(a.atttypid, a.atttypmod), CASE WHEN a.attnotnull THEN 'NOT NULL' END,
+    CASE WHEN c.collname <> 'default' THEN 'COLLATE ' || c.collname END,
+    NULLIF('IDENTITY ' || a.attidentity::text, 'IDENTITY '), pg_get_expr(d.adbin, d.adrelid))
 FROM ours o JOIN pg_attribute a ON a.attrelid = o.oid AND a.attnum > 0 AND NOT a.attisdropped
+    LEFT JOIN pg_collation c ON c.oid = a.attcollation
+    LEFT JOIN pg_attrdef d ON d.adrelid = o.oid AND d.adnum = a.attnum
 UNION ALL
-SELECT 'constraint ' || o.relname || ' ' || c.conname, pg_get_constraintdef(c.oid, true)
-FROM ours o JOIN pg_constraint c ON c.conrelid = o.oid
+SELECT 'constraint ' || o.relname || '.' || c.conname, pg_get_constraintdef(c.oid, true)
+FROM ours o JOIN pg_constraint c ON c.conrelid = o.oid AND c.contype <> 'n'
 UNION ALL
-SELECT 'index ' || i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid, 0, true)
+SELECT 'index ' || o.relname || '.' || i.indexrelid::regclass::text,
+    pg_get_indexdef(i.indexrelid, 0, true)
+    || CASE WHEN i.indisvalid AND i.indisready THEN '' ELSE ' INVALID' END
 FROM ours o JOIN pg_index i ON i.indrelid = o.oid
 UNION ALL
-SELECT 'trigger ' || t.tgname,
+SELECT 'trigger ' || o.relname || '.' || t.tgname,
     pg_get_triggerdef(t.oid, true) || CASE WHEN t.tgenabled = 'O' THEN '' ELSE ' DISABLED' END
 FROM ours o JOIN pg_trigger t ON t.tgrelid = o.oid AND NOT t.tgisinternal
+UNION ALL
+SELECT 'rule ' || o.relname || '.' || r.rulename, pg_get_ruledef(r.oid, true)
+FROM ours o JOIN pg_rewrite r ON r.ev_class = o.oid
 UNION ALL
 SELECT 'function ' || p.proname, p.prosrc
 FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace

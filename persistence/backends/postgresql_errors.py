@@ -42,5 +42,7 @@ def translated(error: psycopg.Error) -> SqlatchError:
             return StoreBusy(f"another transaction was in the way; try again: {text}")
         case errors.UndefinedTable() | errors.UndefinedColumn() | errors.UndefinedFunction():
             return SchemaMismatch((text,), "Run `sqlatch doctor` to see what the database has.")
+        case errors.DuplicateTable() | errors.DuplicateObject() | errors.DuplicateFunction():
+            return SchemaMismatch((text,), "Run `sqlatch doctor` to see what the database has.")
         case _:
             return StoreUnavailable(f"the database failed: {text}")

@@ -163,12 +163,8 @@ class SqliteDialect:
         return None
 
     def catalog(self) -> str:
-        """SQLite keeps the very text of its DDL."""
-        return (
-            "SELECT type || ' ' || name, sql FROM sqlite_master"
-            " WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'"
-            " ORDER BY 1"
-        )
+        """SQLite keeps the very text of its DDL; the columns are listed so that each is named."""
+        return _CATALOG
 
     def layout_lock(self) -> str | None:
         """BEGIN IMMEDIATE is lock enough."""
@@ -205,6 +201,16 @@ class SqliteDialect:
         """The caller's clock is the only one."""
         del now
         return ()
+
+
+_CATALOG = """
+SELECT type || ' ' || CASE type WHEN 'table' THEN '' ELSE lower(tbl_name) || '.' END || name, sql
+FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'
+UNION ALL
+SELECT 'column ' || lower(m.name) || '.' || c.name, c.type
+FROM sqlite_master m JOIN pragma_table_xinfo(m.name) c WHERE m.type = 'table'
+ORDER BY 1
+"""
 
 
 def _trigger(name: str, event: str, body: str) -> str:

@@ -49,6 +49,8 @@ def migrate(url: str) -> Migrated:
         The layout before and after; equal when there was nothing to do.
 
     Raises:
+        SchemaMismatch: A table of our name is in the way.
+
         StoreUnavailable, StoreCorrupt, StoreBusy: The database cannot be used.
     """
     backend = backend_of(url, None, Access(durable=True, wait=60.0))
