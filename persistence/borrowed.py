@@ -29,6 +29,10 @@ class BorrowedBackend:
     dialect: Dialect
     _session: Session
 
+    @property
+    def journal_mode(self) -> None:
+        """The caller's matter."""
+
     @contextmanager
     def session(self) -> Iterator[Session]:
         """Lend the caller's connection."""

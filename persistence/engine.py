@@ -45,6 +45,10 @@ class Backend(Protocol):
     def dialect(self) -> Dialect:
         """How it wants its statements."""
 
+    @property
+    def journal_mode(self) -> str | None:
+        """The journal mode in force; None where that is the server's matter."""
+
     def session(self) -> AbstractContextManager[Session]:
         """Lend the calling thread's connection."""
 
@@ -80,6 +84,10 @@ class Engine:
     actor: Actor
     machines: tuple[Machine, ...]
     _calls: tuple[int, str, Iterator[int]] = field(default=(0, "", iter(())), init=False)
+
+    def __reduce__(self) -> str:
+        msg = "a store holds connections and cannot be pickled; open it again where it is needed"
+        raise TypeError(msg)
 
     def on(self, backend: Backend) -> Engine:
         """Return an engine with another connection to the same database."""

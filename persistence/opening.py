@@ -74,7 +74,7 @@ def backend_of(url: str, clock: Clock | None, access: Access) -> SqliteBackend |
 
         StoreUnavailable: The file does not exist, or cannot be created.
     """
-    if not url:
+    if not isinstance(url, str) or not url:  # type: ignore[redundant-expr]  # callers without types
         raise InvalidArgument("url", "a path or a URL")
     if url.startswith(("postgresql://", "postgres://")):
         # psycopg costs a quarter of a second to import, and SQLite needs none of it.

@@ -116,6 +116,15 @@ class Store:
         """The project that the store is opened for; None: all of them."""
         return self.engine.project
 
+    @property
+    def journal_mode(self) -> str | None:
+        """SQLite's journal mode that is in force, `wal` wherever that can be had; None: a server.
+
+        Raises:
+            StoreUnavailable: The database is gone.
+        """
+        return self.engine.backend.journal_mode
+
     @contextmanager
     def transaction(self) -> Iterator[Self]:
         """Make several calls of this thread one transaction: all of them or none.
@@ -239,6 +248,11 @@ def open_store(
         actor_of(actor),
         (*ALL, *machines),
     )
-    with backend.session() as session:
-        layout.ensure(session, engine.machines, backend.dialect, create=access.create)
+    try:
+        with backend.session() as session:
+            layout.ensure(session, engine.machines, backend.dialect, create=access.create)
+        backend.settle()
+    except BaseException:
+        backend.close()
+        raise
     return Store.over(engine)

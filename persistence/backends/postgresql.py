@@ -89,6 +89,10 @@ class PostgresqlBackend:
     _listeners: list[Driver] = field(factory=list, init=False)
     _closed: bool = field(default=False, init=False)
 
+    @property
+    def journal_mode(self) -> None:
+        """The server's matter."""
+
     @contextmanager
     def session(self) -> Iterator[Session]:
         """Lend a connection: within a transaction, and nested, the thread's present one."""
@@ -185,6 +189,9 @@ class PostgresqlBackend:
             name = "" if schema is None else str(schema[0])
             listener.execute(f'LISTEN "{channel(name)}"'.encode())
         return listener
+
+    def settle(self) -> None:
+        """The server keeps what it needs."""
 
     def close(self) -> None:
         """Close every connection of this process."""

@@ -7,25 +7,23 @@ import sqlite3
 import threading
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from attrs import define, field
 
 from persistence.backends.sqlite_borrowed import BorrowedSession
 from persistence.backends.sqlite_dialect import SQLITE, SqliteDialect
-from persistence.backends.sqlite_errors import is_busy, translated
-from persistence.binds import (
-    NOW_BIND,
-)
-from statemachine.errors import SqlatchError, StoreBusy, StoreUnavailable
+from persistence.backends.sqlite_errors import translated
+from persistence.backends.sqlite_file import absolute, identity, prepare
+from persistence.backends.sqlite_session import Session
+from statemachine.errors import SqlatchError, StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator
 
-_T = TypeVar("_T")
-_RETRY_SECONDS = 0.001
+    from persistence.backends.sqlite_file import Identity
+
 _STATEMENTS_CACHED = 512
 MEMORY = ":memory:"
 
@@ -68,7 +66,8 @@ class SqliteBackend:
 
     def __attrs_post_init__(self) -> None:
         if self.path != MEMORY:
-            self._make_file()
+            self.path = absolute(self.path)
+            prepare(self.path, create=self.create and not self.read_only)
 
     def session(self) -> AbstractContextManager[Session]:
         """Lend the calling thread's connection; the one of `:memory:` is locked meanwhile."""
@@ -79,34 +78,76 @@ class SqliteBackend:
 
     @contextmanager
     def _only(self) -> Iterator[Session]:
+        if self._shared is not None and self._shared.pid != os.getpid():
+            msg = "a database in memory is its process's: a fork's child opens one of its own"
+            raise StoreUnavailable(msg)
         with self._lock:
             if self._shared is None:
                 self._shared = self._connect()
             yield self._shared
 
     def _own(self) -> Session:
-        """Return the thread's session; a fork's child must not touch its parent's."""
+        """Return the thread's session with the file; a fork's child must not touch its parent's.
+
+        SQLite goes on writing into a file that was removed or replaced.
+        """
         session: Session | None = getattr(self._local, "session", None)
+        file = identity(self.path)
         if session is None or session.pid != os.getpid():
-            session = self._local.session = self._connect()
+            return self._renewed(file)
+        if (session.spoiled or file != self._local.file) and not session.in_transaction:
+            self._drop(session)
+            return self._renewed(file)
+        if file != self._local.file:
+            msg = f"{self.path} is gone: another file has its name"
+            raise StoreUnavailable(msg)
         return session
+
+    def _renewed(self, file: Identity) -> Session:
+        session: Session = self._connect()
+        self._local.session, self._local.file = session, file
+        return session
+
+    def _drop(self, session: Session) -> None:
+        with self._lock:
+            if session in self._open:
+                self._open.remove(session)
+        session.close()
 
     def _connect(self) -> Session:
         try:
-            session = Session(self.driver(), self.busy_seconds, self.now)
-            session.configure(durable=self.durable, read_only=self.read_only)
+            driver = self.driver()
         except sqlite3.Error as error:
             raise translated(error) from error
+        session = Session(driver, self.busy_seconds, self.now)
         with self._lock:
             self._open.append(session)
+        try:
+            session.configure(durable=self.durable)
+            if not self.read_only and self.path != MEMORY:
+                session.keep_log()
+        except SqlatchError:
+            self._drop(session)
+            raise
         return session
+
+    def settle(self) -> None:
+        """Keep a write-ahead log from now on: the database has our layout."""
+        if not self.read_only and self.path != MEMORY:
+            self._own().keep_log()
+
+    @property
+    def journal_mode(self) -> str:
+        """SQLite's journal mode that is in force: `wal` wherever that can be had."""
+        with self.session() as session:
+            return str(session.pragma("journal_mode"))
 
     def driver(self, *, wait: float = 0.0) -> sqlite3.Connection:
         """Open a connection of the driver's, which waits `wait` seconds for another writer."""
         target, uri = self.path, False
         if self.path != MEMORY:
             mode = "ro" if self.read_only else "rw"
-            target, uri = f"file:{quote(str(Path(self.path).absolute()))}?mode={mode}", True
+            target, uri = f"file:{quote(self.path)}?mode={mode}", True
         return sqlite3.connect(
             target,
             uri=uri,
@@ -115,26 +156,6 @@ class SqliteBackend:
             check_same_thread=False,
             cached_statements=_STATEMENTS_CACHED,
         )
-
-    def _make_file(self) -> None:
-        """Create the file for its owner alone, before SQLite would by the umask."""
-        path = Path(self.path)
-        if path.exists():
-            return
-        if self.read_only or not self.create:
-            msg = f"{self.path} does not exist; open it with create=True to make it"
-            raise StoreUnavailable(msg)
-        try:
-            missing = [p for p in path.absolute().parents if not p.exists()]
-            for parent in reversed(missing):
-                parent.mkdir(mode=0o700, exist_ok=True)
-                parent.chmod(0o700)
-            descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-            os.fchmod(descriptor, 0o600)
-            os.close(descriptor)
-        except OSError as error:
-            msg = f"{self.path} cannot be created: {error.strerror}"
-            raise StoreUnavailable(msg) from error
 
     def borrow(self, driver: object) -> BorrowedSession | None:
         """Return a session on a caller's connection; None when it is not one of `sqlite3`."""
@@ -160,131 +181,3 @@ class SqliteBackend:
                 if session.pid == os.getpid():
                     session.close()
             self._open.clear()
-
-
-@define(eq=False)
-class Session:
-    """One connection: statements with the clock bound at the moment they run."""
-
-    _driver: sqlite3.Connection
-    _busy_seconds: float
-    _now: Callable[[], int]
-    pid: int = field(factory=os.getpid, init=False)
-    depth: int = field(default=0, init=False)
-    _doomed: SqlatchError | None = field(default=None, init=False)
-
-    def configure(self, *, durable: bool, read_only: bool) -> None:
-        """Set what each connection needs."""
-        if not read_only:
-            self._patient(lambda: self._driver.execute("PRAGMA journal_mode = WAL").fetchall())
-        self._driver.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-        self._driver.execute("PRAGMA foreign_keys = ON")
-
-    def execute(
-        self, sql: str, params: Mapping[str, object], *, fragile: bool = False
-    ) -> tuple[Sequence[Sequence[Any]], int | None]:
-        """Run a statement; a failed one undoes itself alone, inside a transaction too.
-
-        Returns:
-            All rows (an UPDATE … RETURNING whose rows are not fetched keeps the write lock), and
-            the clock's reading that was bound.
-
-        Raises:
-            Clash, SqlatchError: What the database answered.
-        """
-        del fragile  # RAISE(ABORT) and constraints undo the statement, not the transaction
-        self._alive()
-        return self._guarded(lambda: self._run(sql, params))
-
-    def _run(
-        self, sql: str, params: Mapping[str, object]
-    ) -> tuple[Sequence[Sequence[Any]], int | None]:
-        now = self._now()
-        return self._driver.execute(sql, {**params, NOW_BIND: now}).fetchall(), now
-
-    def script(self, statements: Sequence[str]) -> None:
-        """Run statements without parameters."""
-        for statement in statements:
-            self._guarded(lambda text=statement: self._driver.execute(text).fetchall())  # type: ignore[misc]  # mypy cannot infer a lambda with a default
-
-    @property
-    def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
-        return self.depth > 0
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Take the write lock first: what is read is what is written upon; nested: a savepoint."""
-        name = f"sqlatch_{self.depth}"
-        outer = self.depth == 0
-        self._guarded(
-            lambda: self._driver.execute("BEGIN IMMEDIATE" if outer else f"SAVEPOINT {name}")
-        )
-        self.depth += 1
-        try:
-            yield
-            self._alive()
-        except BaseException:
-            self.depth -= 1
-            self._undo(name, outer=outer)
-            raise
-        self.depth -= 1
-        try:
-            self._guarded(lambda: self._driver.execute("COMMIT" if outer else f"RELEASE {name}"))
-        except SqlatchError:
-            self._undo(name, outer=outer)
-            raise
-
-    def _undo(self, name: str, *, outer: bool) -> None:
-        if outer:
-            self._doomed = None
-        if not self._driver.in_transaction:
-            return
-        if outer:
-            self._driver.execute("ROLLBACK")
-        else:
-            self._driver.execute(f"ROLLBACK TO {name}")
-            self._driver.execute(f"RELEASE {name}")
-
-    def _alive(self) -> None:
-        """After a full disk SQLite rolls back by itself: what follows must not run on its own."""
-        if self._doomed is not None:
-            msg = f"the transaction was given up: {self._doomed}"
-            raise StoreUnavailable(msg) from self._doomed
-
-    def data_version(self) -> int:
-        """Return a number that changes when another connection has committed."""
-        return int(self._guarded(lambda: self._driver.execute("PRAGMA data_version").fetchone())[0])
-
-    def pragma(self, name: str) -> object:
-        """Return a setting that is in force."""
-        return self._guarded(lambda: self._driver.execute(f"PRAGMA {name}").fetchone())[0]
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._driver.close()
-
-    def _guarded(self, run: Callable[[], _T]) -> _T:
-        try:
-            return self._patient(run)
-        except sqlite3.Error as error:
-            ours = translated(error)
-            if self.in_transaction and not self._driver.in_transaction:
-                self._doomed = ours
-            raise ours from error
-
-    def _patient(self, run: Callable[[], _T]) -> _T:
-        """Retry every millisecond: SQLite's own back-off starves writers for half a second."""
-        deadline = time.monotonic() + self._busy_seconds
-        while True:
-            try:
-                return run()
-            except sqlite3.OperationalError as error:
-                if not is_busy(error):
-                    raise
-                if time.monotonic() >= deadline:
-                    msg = (
-                        f"another writer held the database for {self._busy_seconds:g} s; try again"
-                    )
-                    raise StoreBusy(msg) from error
-            time.sleep(_RETRY_SECONDS)

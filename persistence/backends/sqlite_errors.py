@@ -16,7 +16,20 @@ from statemachine.errors import (
 )
 
 _PRIMARY = 0xFF
-_MISSING = ("no such table", "no such column", "no such trigger", "has no column named")
+_LASTING = (
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_NOTADB,
+)
+_LAYOUT = (
+    "no such table",
+    "no such column",
+    "no such trigger",
+    "has no column named",
+    "already exists",
+)
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -27,6 +40,16 @@ def is_busy(error: sqlite3.Error) -> bool:
     if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY_SNAPSHOT:
         return False
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def is_lasting(error: sqlite3.Error) -> bool:
+    """Tell whether the connection is of no use any more, also once the cause is gone."""
+    return _code(error) in _LASTING
+
+
+def is_dooming(error: sqlite3.Error) -> bool:
+    """Tell whether SQLite may have given up the open transaction, or should."""
+    return is_lasting(error) or _code(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM)
 
 
 def translated(error: sqlite3.Error) -> SqlatchError:
@@ -41,7 +64,7 @@ def translated(error: sqlite3.Error) -> SqlatchError:
             return StoreCorrupt(f"the file is damaged or no database: {text}")
         case sqlite3.SQLITE_CONSTRAINT:
             return _constraint(error, text)
-        case sqlite3.SQLITE_ERROR if any(part in text for part in _MISSING):
+        case sqlite3.SQLITE_ERROR if any(part in text for part in _LAYOUT):
             return SchemaMismatch((text,), "Run `sqlatch doctor` to see what the database has.")
         case sqlite3.SQLITE_FULL:
             return StoreUnavailable(f"the disk is full: {text}")

@@ -1,0 +1,137 @@
+"""The file of a SQLite database: made for its owner alone, and known again by what it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TypeAlias
+
+from statemachine.errors import InvalidArgument, StoreCorrupt, StoreUnavailable
+
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
+_MOUNTS = Path("/proc/self/mountinfo")
+_SHARED = (
+    "9p", "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "gfs2", "gpfs", "lustre",
+    "ncpfs", "nfs", "nfs3", "nfs4", "ocfs2", "smb3", "smbfs",
+)  # fmt: skip
+"""File systems that several machines share: there no two of them share the memory of a log."""
+
+Identity: TypeAlias = tuple[int, int]
+
+
+def absolute(path: str) -> str:
+    """Return a path that means the same file whatever directory the process changes to.
+
+    Raises:
+        InvalidArgument: No file can have this name.
+    """
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise InvalidArgument("url", "a path that the file system can spell") from error
+    if "\0" in path:
+        raise InvalidArgument("url", "a path without U+0000")
+    return str(Path(path).absolute())
+
+
+def prepare(path: str, *, create: bool) -> None:
+    """Make the file for its owner alone, before SQLite would by the umask; or look at it.
+
+    Raises:
+        StoreUnavailable: It does not exist, cannot be made or read, or lies on a network.
+
+        StoreCorrupt: It is no SQLite database; it was left as it is.
+    """
+    try:
+        if Path(path).exists():
+            _look(path)
+        elif create:
+            _make(Path(path))
+        else:
+            msg = f"{path} does not exist; open it with create=True to make it"
+            raise StoreUnavailable(msg)
+    except OSError as error:
+        msg = f"{path} cannot be {'created' if create else 'read'}: {error.strerror}"
+        raise StoreUnavailable(msg) from error
+    system = file_system(path)
+    if system in _SHARED:
+        msg = (
+            f"{path} lies on a network ({system}), where SQLite's log and locks do not hold:"
+            " move it to a local disk, or use PostgreSQL"
+        )
+        raise StoreUnavailable(msg)
+
+
+def _look(path: str) -> None:
+    """Refuse a file that is no database, and one whose end is missing, before SQLite has it.
+
+    While a log or journal lies beside it, the file alone does not tell.
+    """
+    resting = not any(_has_bytes(path + beside) for beside in ("-wal", "-journal"))
+    with open(path, "rb") as file:  # noqa: PTH123  # what is no file at all is told below
+        header = file.read(_HEADER_BYTES)
+        size = os.fstat(file.fileno()).st_size
+    sound = not header or (len(header) == _HEADER_BYTES and header.startswith(_MAGIC))
+    if sound and header and resting:
+        sound = size % _page_size(header) == 0 and size >= _stated_size(header)
+    if not sound:
+        msg = f"{path} is damaged or no database; it was left as it is"
+        raise StoreCorrupt(msg)
+
+
+def _has_bytes(path: str) -> bool:
+    return Path(path).exists() and Path(path).stat().st_size > 0
+
+
+def _page_size(header: bytes) -> int:
+    size = int.from_bytes(header[16:18], "big")
+    return 65_536 if size <= 1 else size
+
+
+def _stated_size(header: bytes) -> int:
+    """Return how long the file says that it is; 0 where an old SQLite left that out."""
+    if header[24:28] != header[92:96]:
+        return 0
+    return int.from_bytes(header[28:32], "big") * _page_size(header)
+
+
+def _make(path: Path) -> None:
+    missing = [parent for parent in path.parents if not parent.exists()]
+    for parent in reversed(missing):
+        parent.mkdir(mode=0o700, exist_ok=True)
+        parent.chmod(0o700)
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    os.fchmod(descriptor, 0o600)
+    os.close(descriptor)
+
+
+def identity(path: str) -> Identity:
+    """Return which file has the name now.
+
+    Raises:
+        StoreUnavailable: None has: whatever were written would be lost without a word.
+    """
+    try:
+        found = os.stat(path)  # noqa: PTH116  # at every call: half of what Path costs
+    except OSError as error:
+        msg = f"{path} is gone: {error.strerror}"
+        raise StoreUnavailable(msg) from error
+    return found.st_dev, found.st_ino
+
+
+def file_system(path: str) -> str | None:
+    """Return the type of the file system that holds a path; None where that cannot be told."""
+    try:
+        mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    place = os.path.realpath(path)
+    found: tuple[str, str | None] = ("", None)
+    for mount in mounts:
+        before, _, after = mount.partition(" - ")
+        point = before.split()[4].encode().decode("unicode_escape", errors="replace")
+        within = place == point or place.startswith(point.rstrip("/") + "/")
+        if within and len(point) >= len(found[0]):
+            found = (point, after.split()[0])
+    return found[1]

@@ -1,0 +1,179 @@
+"""One connection to SQLite: statements with the clock bound at the moment they run."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from attrs import define, field
+
+from persistence.backends.sqlite_errors import is_busy, is_dooming, is_lasting, translated
+from persistence.binds import NOW_BIND
+from persistence.schema import LAYOUT
+from statemachine.errors import SqlatchError, StoreBusy, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+_T = TypeVar("_T")
+_RETRY_SECONDS = 0.001
+
+
+@define(eq=False)
+class Session:
+    """One connection.
+
+    Attributes:
+        pid: The process that opened it.
+
+        depth: How many transactions are open: one, and savepoints in it.
+
+        spoiled: Whether it met what a new connection alone gets over.
+    """
+
+    _driver: sqlite3.Connection
+    _busy_seconds: float
+    _now: Callable[[], int]
+    pid: int = field(factory=os.getpid, init=False)
+    depth: int = field(default=0, init=False)
+    spoiled: bool = field(default=False, init=False)
+    _doomed: SqlatchError | None = field(default=None, init=False)
+
+    def configure(self, *, durable: bool) -> None:
+        """Set what each connection needs."""
+        self.script(
+            (
+                f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}",
+                "PRAGMA foreign_keys = ON",
+            )
+        )
+
+    def keep_log(self) -> None:
+        """Write ahead to a log, in a database that is empty or ours; another is left as it is."""
+        if self.pragma("journal_mode") == "wal":
+            return
+        ours = "SELECT 1 FROM sqlite_master WHERE name = :name"
+        if self.pragma("page_count") and not self.execute(ours, {"name": LAYOUT.name})[0]:
+            return
+        mode = self.pragma("journal_mode = WAL")
+        if mode != "wal":
+            warnings.warn(
+                f"SQLite cannot keep a write-ahead log here, so readers and writers wait for one"
+                f" another; the journal mode is {mode!r}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def execute(
+        self, sql: str, params: Mapping[str, object], *, fragile: bool = False
+    ) -> tuple[Sequence[Sequence[Any]], int | None]:
+        """Run a statement; a failed one undoes itself alone, inside a transaction too.
+
+        Returns:
+            All rows (an UPDATE … RETURNING whose rows are not fetched keeps the write lock), and
+            the clock's reading that was bound.
+
+        Raises:
+            Clash, SqlatchError: What the database answered.
+        """
+        del fragile  # RAISE(ABORT) and constraints undo the statement, not the transaction
+        self._alive()
+        return self._guarded(lambda: self._run(sql, params))
+
+    def _run(
+        self, sql: str, params: Mapping[str, object]
+    ) -> tuple[Sequence[Sequence[Any]], int | None]:
+        now = self._now()
+        return self._driver.execute(sql, {**params, NOW_BIND: now}).fetchall(), now
+
+    def script(self, statements: Sequence[str]) -> None:
+        """Run statements without parameters."""
+        for statement in statements:
+            self._guarded(lambda text=statement: self._driver.execute(text).fetchall())  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        return self.depth > 0
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Take the write lock first: what is read is what is written upon; nested: a savepoint."""
+        name = f"sqlatch_{self.depth}"
+        outer = self.depth == 0
+        self._guarded(
+            lambda: self._driver.execute("BEGIN IMMEDIATE" if outer else f"SAVEPOINT {name}")
+        )
+        self.depth += 1
+        try:
+            yield
+            self._alive()
+        except BaseException:
+            self.depth -= 1
+            self._undo(name, outer=outer)
+            raise
+        self.depth -= 1
+        try:
+            self._guarded(lambda: self._driver.execute("COMMIT" if outer else f"RELEASE {name}"))
+        except SqlatchError:
+            self._undo(name, outer=outer)
+            raise
+
+    def _undo(self, name: str, *, outer: bool) -> None:
+        if outer:
+            self._doomed = None
+        if not self._driver.in_transaction:
+            return
+        if outer:
+            self._driver.execute("ROLLBACK")
+        else:
+            self._driver.execute(f"ROLLBACK TO {name}")
+            self._driver.execute(f"RELEASE {name}")
+
+    def _alive(self) -> None:
+        """After a full disk SQLite may roll back by itself: what follows must not run alone."""
+        if self._doomed is not None:
+            msg = f"the transaction was given up: {self._doomed}"
+            raise StoreUnavailable(msg) from self._doomed
+
+    def data_version(self) -> int:
+        """Return a number that changes when another connection has committed."""
+        return int(self._guarded(lambda: self._driver.execute("PRAGMA data_version").fetchone())[0])
+
+    def pragma(self, name: str) -> object:
+        """Return a setting that is in force."""
+        return self._guarded(lambda: self._driver.execute(f"PRAGMA {name}").fetchone())[0]
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._driver.close()
+
+    def _guarded(self, run: Callable[[], _T]) -> _T:
+        try:
+            return self._patient(run)
+        except sqlite3.Error as error:
+            ours = translated(error)
+            self.spoiled = self.spoiled or is_lasting(error)
+            if self.in_transaction and (is_dooming(error) or not self._driver.in_transaction):
+                self._doomed = ours
+            raise ours from error
+
+    def _patient(self, run: Callable[[], _T]) -> _T:
+        """Retry every millisecond: SQLite's own back-off starves writers for half a second."""
+        deadline = time.monotonic() + self._busy_seconds
+        while True:
+            try:
+                return run()
+            except sqlite3.OperationalError as error:
+                if not is_busy(error):
+                    raise
+                if time.monotonic() >= deadline:
+                    msg = (
+                        f"another writer held the database for {self._busy_seconds:g} s; try again"
+                    )
+                    raise StoreBusy(msg) from error
+            time.sleep(_RETRY_SECONDS)
