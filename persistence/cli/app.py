@@ -18,6 +18,7 @@ from persistence.cli import (
     looking,
     working,
 )
+from persistence.cli.bench.command import bench
 from persistence.cli.exits import guarded
 from persistence.cli.turn_intents import intents
 
@@ -51,6 +52,7 @@ COMMANDS = (
     ("export", exporting.export),
     ("check", checking.check),
     ("doctor", doctoring.doctor),
+    ("bench", bench),
 )
 for name, function in COMMANDS:
     app.command(name)(function)

@@ -1,0 +1,1 @@
+"""`bench`: the store beside hand-written driver code, in one run."""

@@ -1,0 +1,128 @@
+"""The drivers' own connections, with the settings that the store has too."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import psycopg
+from attrs import define
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from persistence.cli.bench.places import Place
+
+_STATEMENTS_CACHED = 512
+_PATIENCE_S = 60.0
+
+
+class Line(Protocol):
+    """A connection of a driver in autocommit."""
+
+    def run(self, sql: str, params: Mapping[str, object]) -> Sequence[Sequence[Any]]:
+        """Run a statement and fetch its rows."""
+
+    def run_each(self, sql: str, calls: Sequence[Mapping[str, object]]) -> None:
+        """Run a statement with each of several parameters, in one transaction."""
+
+    def whole(self) -> AbstractContextManager[object]:
+        """Run a block as one transaction that means to write."""
+
+    def settle(self) -> None:
+        """Tell the planner what the tables hold, as a server does by itself after a while."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+def line_to(place: Place) -> Line:
+    """Open a connection of the driver's to a place that has its layout."""
+    return PostgresLine.to(place) if place.on_server else SqliteLine.to(place)
+
+
+@define(eq=False)
+class SqliteLine:
+    """`sqlite3`, which keeps statements prepared by itself."""
+
+    connection: sqlite3.Connection
+
+    @classmethod
+    def to(cls, place: Place) -> SqliteLine:
+        """Open it, with the store's settings."""
+        connection = sqlite3.connect(
+            place.url,
+            timeout=_PATIENCE_S,
+            isolation_level=None,
+            cached_statements=_STATEMENTS_CACHED,
+        )
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        connection.execute(f"PRAGMA synchronous = {place.durability}")
+        connection.execute("PRAGMA foreign_keys = ON")
+        return cls(connection)
+
+    def run(self, sql: str, params: Mapping[str, object]) -> Sequence[Sequence[Any]]:
+        """Run a statement."""
+        return self.connection.execute(sql, params).fetchall()
+
+    def run_each(self, sql: str, calls: Sequence[Mapping[str, object]]) -> None:
+        """Run a statement often."""
+        with self.whole():
+            for params in calls:
+                self.connection.execute(sql, params).fetchall()
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Take the write lock first."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        yield
+        self.connection.execute("COMMIT")
+
+    def settle(self) -> None:
+        """Leave it: SQLite plans by the indexes alone."""
+
+    def close(self) -> None:
+        """Close it."""
+        self.connection.close()
+
+
+@define(eq=False)
+class PostgresLine:
+    """`psycopg`, with every statement prepared at its first use."""
+
+    connection: psycopg.Connection
+    cursor: psycopg.Cursor[tuple[Any, ...]]
+
+    @classmethod
+    def to(cls, place: Place) -> PostgresLine:
+        """Open it, on the place's schema."""
+        connection = psycopg.connect(
+            place.url,
+            autocommit=True,
+            prepare_threshold=0,
+            options=f"-c search_path={place.schema}",
+        )
+        return cls(connection, connection.cursor())
+
+    def run(self, sql: str, params: Mapping[str, object]) -> Sequence[Sequence[Any]]:
+        """Run a statement."""
+        return self.cursor.execute(sql.encode(), params).fetchall()
+
+    def run_each(self, sql: str, calls: Sequence[Mapping[str, object]]) -> None:
+        """Run a statement often, in a pipeline."""
+        with self.connection.transaction():
+            self.cursor.executemany(sql.encode(), calls)
+
+    def whole(self) -> AbstractContextManager[object]:
+        """Begin a transaction."""
+        return self.connection.transaction()
+
+    def settle(self) -> None:
+        """Clean up and count."""
+        self.connection.execute("VACUUM ANALYZE")
+
+    def close(self) -> None:
+        """Close it."""
+        self.connection.close()
