@@ -127,10 +127,23 @@ def table_ddl(machine: Machine, dialect: Dialect) -> tuple[str, ...]:
         for number, column in enumerate(machine.listed_for):
             name = f"{machine.table}_listed_{number}"
             indexes.append(sa.Index(name, table.c[column.name], *order))
+    if machine.final:
+        ended = final_rows(scope)
+        order = [table.c.updated_at, table.c[machine.key.name]]
+        indexes.append(
+            sa.Index(f"{machine.table}_ended", *order, sqlite_where=ended, postgresql_where=ended)
+        )
     return (
         text_of(CreateTable(table), dialect.ddl).strip(),
         *(text_of(CreateIndex(index), dialect.ddl) for index in indexes),
     )
+
+
+def final_rows(scope: Scope) -> sa.ColumnElement[bool]:
+    """Return "the row is in a final state", as retention's index has it."""
+    state = scope.column(scope.machine.state.name)
+    finals = [sa.literal(name, state.type) for name in scope.machine.final]
+    return scope.dialect.among(state, finals)
 
 
 @functools.lru_cache(maxsize=8)

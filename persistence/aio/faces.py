@@ -48,6 +48,7 @@ class AsyncRuns(AsyncFace[RunOperations]):
     find_reservation = single(RunOperations.find_reservation)
     history = single(RunOperations.history)
     append_event = single(RunOperations.append_event)
+    prune = whole(RunOperations.prune)
 
 
 class AsyncIntents(AsyncFace[IntentOperations]):

@@ -8,9 +8,10 @@ from persistence.stores.run_creations import RunCreations
 from persistence.stores.run_holding import RunHolding
 from persistence.stores.run_moves import RunMoves
 from persistence.stores.run_reads import RunReads
+from persistence.stores.run_retention import RunRetention
 
 
-class RunOperations(RunCreations, RunClaims, RunHolding, RunMoves, RunReads):
+class RunOperations(RunCreations, RunClaims, RunHolding, RunMoves, RunReads, RunRetention):
     """Every operation of run launch, without I/O."""
 
 
@@ -58,3 +59,4 @@ class Runs(Face[RunOperations]):
     find_reservation = single(RunOperations.find_reservation)
     history = single(RunOperations.history)
     append_event = single(RunOperations.append_event)
+    prune = whole(RunOperations.prune)

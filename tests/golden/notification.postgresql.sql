@@ -64,6 +64,12 @@ CREATE INDEX notifications_next_0 ON notifications (target_session_id, created_a
 CREATE INDEX notifications_listed ON notifications (created_at, notification_id);
 
 -- layout 4
+CREATE INDEX notifications_listed_0 ON notifications (target_session_id, created_at, notification_id);
+
+-- layout 5
+CREATE INDEX notifications_ended ON notifications (updated_at, notification_id) WHERE status IN ('delivered');
+
+-- layout 6
 CREATE FUNCTION notifications_guard_insert() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN IF (NEW.revision = 1
     AND NEW.last_transition = 'enqueue' AND NEW.status = 'pending' AND (NEW.lease_holder IS NOT DISTINCT FROM NULL) AND
     (NEW.lease_holder_kind IS NOT DISTINCT FROM NULL) AND (NEW.lease_token_hash IS NOT DISTINCT FROM NULL) AND
@@ -72,7 +78,7 @@ CREATE FUNCTION notifications_guard_insert() RETURNS trigger LANGUAGE plpgsql AS
     (NEW.delivered_at IS NOT DISTINCT FROM NULL)) IS NOT TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:no declared creation
     makes this' USING ERRCODE = 'SQ001'; END IF; RETURN NEW; END $sqlatch$;
 
--- layout 5
+-- layout 7
 CREATE FUNCTION notifications_guard_update() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN IF (NEW.revision =
     OLD.revision + 1 AND NEW.updated_at >= OLD.updated_at AND (NEW.last_transition = 'claim' AND OLD.status = 'pending'
     AND NEW.status = OLD.status OR NEW.last_transition = 'mark_delivered' AND OLD.status = 'pending' AND NEW.status =
@@ -101,12 +107,12 @@ CREATE FUNCTION notifications_guard_update() RETURNS trigger LANGUAGE plpgsql AS
     TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:delivered_at: not for this transition to write' USING ERRCODE = 'SQ001';
     END IF; RETURN NEW; END $sqlatch$;
 
--- layout 6
+-- layout 8
 CREATE FUNCTION notifications_guard_delete() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN IF NOT EXISTS (SELECT 1
     FROM sqlatch_permit WHERE machine = 'notification') THEN RAISE EXCEPTION 'sqlatch:illegal:rows are deleted by
     retention only' USING ERRCODE = 'SQ001'; END IF; RETURN OLD; END $sqlatch$;
 
--- layout 7
+-- layout 9
 CREATE FUNCTION notifications_append_insert() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN INSERT INTO
     sqlatch_history (at, machine, key, revision, transition, dest, actor_kind, actor, call, generation, source, changes)
     VALUES (NEW.updated_at, 'notification', NEW.notification_id, NEW.revision, NEW.last_transition, NEW.status,
@@ -121,7 +127,7 @@ CREATE FUNCTION notifications_append_insert() RETURNS trigger LANGUAGE plpgsql A
     CAST(to_json(NEW.lease_holder) AS TEXT) ELSE '' END, 2) || '}'); IF NEW.status = 'pending' AND NEW.lease_holder IS
     NULL THEN PERFORM pg_notify('sqlatch_' || md5(TG_TABLE_SCHEMA), ''); END IF; RETURN NULL; END $sqlatch$;
 
--- layout 8
+-- layout 10
 CREATE FUNCTION notifications_append_update() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN INSERT INTO
     sqlatch_history (at, machine, key, revision, transition, dest, actor_kind, actor, call, generation, source, changes)
     VALUES (NEW.updated_at, 'notification', NEW.notification_id, NEW.revision, NEW.last_transition, NEW.status,
@@ -139,37 +145,37 @@ CREATE FUNCTION notifications_append_update() RETURNS trigger LANGUAGE plpgsql A
     NEW.lease_holder IS NULL THEN PERFORM pg_notify('sqlatch_' || md5(TG_TABLE_SCHEMA), ''); END IF; RETURN NULL; END
     $sqlatch$;
 
--- layout 9
+-- layout 11
 CREATE TRIGGER notifications_guard_insert BEFORE INSERT ON notifications FOR EACH ROW  EXECUTE FUNCTION
     notifications_guard_insert();
 
--- layout 10
+-- layout 12
 CREATE TRIGGER notifications_guard_update BEFORE UPDATE ON notifications FOR EACH ROW  EXECUTE FUNCTION
     notifications_guard_update();
 
--- layout 11
+-- layout 13
 CREATE TRIGGER notifications_guard_delete BEFORE DELETE ON notifications FOR EACH ROW  EXECUTE FUNCTION
     notifications_guard_delete();
 
--- layout 12
+-- layout 14
 CREATE TRIGGER notifications_append_insert AFTER INSERT ON notifications FOR EACH ROW  EXECUTE FUNCTION
     notifications_append_insert();
 
--- layout 13
+-- layout 15
 CREATE TRIGGER notifications_append_update AFTER UPDATE ON notifications FOR EACH ROW WHEN (NEW.revision <>
     OLD.revision) EXECUTE FUNCTION notifications_append_update();
 
--- layout 14
+-- layout 16
 CREATE TRIGGER notifications_not_truncated BEFORE TRUNCATE ON notifications FOR EACH STATEMENT EXECUTE FUNCTION
     sqlatch_refuse();
 
--- layout 15
+-- layout 17
 CREATE FUNCTION notifications_guard_event() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN IF NEW.machine =
     'notification' AND NOT EXISTS (SELECT 1 FROM notifications r WHERE r.notification_id = NEW.key AND NEW.revision
     BETWEEN 1 AND r.revision) THEN RAISE EXCEPTION 'sqlatch:illegal:no such step was made' USING ERRCODE = 'SQ001'; END
     IF; RETURN NEW; END $sqlatch$;
 
--- layout 16
+-- layout 18
 CREATE TRIGGER notifications_guard_event BEFORE INSERT ON sqlatch_history FOR EACH ROW WHEN (pg_trigger_depth() = 0)
     EXECUTE FUNCTION notifications_guard_event();
 

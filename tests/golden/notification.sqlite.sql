@@ -66,6 +66,12 @@ CREATE INDEX notifications_next_0 ON notifications (target_session_id, created_a
 CREATE INDEX notifications_listed ON notifications (created_at, notification_id);
 
 -- layout 4
+CREATE INDEX notifications_listed_0 ON notifications (target_session_id, created_at, notification_id);
+
+-- layout 5
+CREATE INDEX notifications_ended ON notifications (updated_at, notification_id) WHERE status IN ('delivered');
+
+-- layout 6
 CREATE TRIGGER notifications_creation BEFORE INSERT ON notifications BEGIN SELECT CASE WHEN (NEW.revision = 1 AND
     NEW.last_transition = 'enqueue' AND NEW.status = 'pending' AND (NEW.lease_holder IS NULL) AND (NEW.lease_holder_kind
     IS NULL) AND (NEW.lease_token_hash IS NULL) AND (NEW.lease_generation IS 0) AND (NEW.lease_acquired_at IS NULL) AND
@@ -78,19 +84,19 @@ WHERE other.run_id = NEW.run_id AND other.attempt_id = NEW.attempt_id AND other.
     NEW.notification_index AND 1 <= other.notification_index AND other.notification_id != NEW.notification_id) THEN
     RAISE(ABORT, 'sqlatch:unique:notifications_one_per_index') END; END;
 
--- layout 5
+-- layout 7
 CREATE TRIGGER notifications_unchosen BEFORE INSERT ON notifications WHEN NEW.rowid <> -1 BEGIN SELECT RAISE(ABORT,
     'sqlatch:illegal:rowid: not to be chosen'); END;
 
--- layout 6
+-- layout 8
 CREATE TRIGGER notifications_numbered AFTER INSERT ON notifications WHEN NEW.rowid < 1 BEGIN SELECT RAISE(ABORT,
     'sqlatch:illegal:rowid: not to be chosen'); END;
 
--- layout 7
+-- layout 9
 CREATE TRIGGER notifications_rowid BEFORE UPDATE ON notifications WHEN NEW.rowid <> OLD.rowid BEGIN SELECT RAISE(ABORT,
     'sqlatch:illegal:notification_id: immutable'); END;
 
--- layout 8
+-- layout 10
 CREATE TRIGGER notifications_edge BEFORE UPDATE OF status, revision, last_transition, last_actor_kind, last_actor,
     last_call, updated_at ON notifications WHEN (NEW.revision = OLD.revision + 1 AND NEW.updated_at >= OLD.updated_at
     AND (NEW.last_transition = 'claim' AND OLD.status = 'pending' AND NEW.status = OLD.status OR NEW.last_transition =
@@ -99,7 +105,7 @@ CREATE TRIGGER notifications_edge BEFORE UPDATE OF status, revision, last_transi
     OLD.last_actor_kind) AND (NEW.last_actor IS OLD.last_actor) AND (NEW.last_call IS OLD.last_call) AND (NEW.updated_at
     IS OLD.updated_at)) IS NOT TRUE BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:no declared transition does this'); END;
 
--- layout 9
+-- layout 11
 CREATE TRIGGER notifications_columns_0 BEFORE UPDATE OF lease_holder, lease_holder_kind, lease_token_hash,
     lease_acquired_at, lease_heartbeat_at, lease_expires_at ON notifications WHEN (NEW.revision = OLD.revision + 1 AND
     NEW.last_transition IN ('claim', 'mark_delivered') OR (NEW.lease_holder IS OLD.lease_holder) AND
@@ -109,12 +115,12 @@ CREATE TRIGGER notifications_columns_0 BEFORE UPDATE OF lease_holder, lease_hold
     lease_holder_kind, lease_token_hash, lease_acquired_at, lease_heartbeat_at, lease_expires_at: not for this
     transition to write'); END;
 
--- layout 10
+-- layout 12
 CREATE TRIGGER notifications_columns_1 BEFORE UPDATE OF lease_generation ON notifications WHEN (NEW.revision =
     OLD.revision + 1 AND NEW.last_transition IN ('claim') OR (NEW.lease_generation IS OLD.lease_generation)) IS NOT TRUE
     BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:lease_generation: not for this transition to write'); END;
 
--- layout 11
+-- layout 13
 CREATE TRIGGER notifications_columns_2 BEFORE UPDATE OF notification_id, run_id, node_id, attempt_id,
     notification_index, target_session_id, kind, content, created_at ON notifications WHEN ((NEW.notification_id IS
     OLD.notification_id) AND (NEW.run_id IS OLD.run_id) AND (NEW.node_id IS OLD.node_id) AND (NEW.attempt_id IS
@@ -124,12 +130,12 @@ CREATE TRIGGER notifications_columns_2 BEFORE UPDATE OF notification_id, run_id,
     attempt_id, notification_index, target_session_id, kind, content, created_at: not for this transition to write');
     END;
 
--- layout 12
+-- layout 14
 CREATE TRIGGER notifications_columns_3 BEFORE UPDATE OF delivered_at ON notifications WHEN (NEW.revision = OLD.revision
     + 1 AND NEW.last_transition IN ('mark_delivered') OR (NEW.delivered_at IS OLD.delivered_at)) IS NOT TRUE BEGIN
     SELECT RAISE(ABORT, 'sqlatch:illegal:delivered_at: not for this transition to write'); END;
 
--- layout 13
+-- layout 15
 CREATE TRIGGER notifications_one_per_index_slot BEFORE UPDATE OF run_id, attempt_id, notification_index ON notifications
     WHEN 1 <= NEW.notification_index AND EXISTS (SELECT 1
 FROM notifications AS other
@@ -137,11 +143,11 @@ WHERE other.run_id = NEW.run_id AND other.attempt_id = NEW.attempt_id AND other.
     NEW.notification_index AND 1 <= other.notification_index AND other.notification_id != NEW.notification_id) BEGIN
     SELECT RAISE(ABORT, 'sqlatch:unique:notifications_one_per_index'); END;
 
--- layout 14
+-- layout 16
 CREATE TRIGGER notifications_kept BEFORE DELETE ON notifications WHEN NOT EXISTS (SELECT 1 FROM sqlatch_permit WHERE
     machine = 'notification') BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:rows are deleted by retention only'); END;
 
--- layout 15
+-- layout 17
 CREATE TRIGGER notifications_history_insert AFTER INSERT ON notifications BEGIN INSERT INTO sqlatch_history (at,
     machine, "key", revision, transition, dest, actor_kind, actor, call, generation, source, changes) VALUES
     (NEW.updated_at, 'notification', NEW.notification_id, NEW.revision, NEW.last_transition, NEW.status,
@@ -154,7 +160,7 @@ CREATE TRIGGER notifications_history_insert AFTER INSERT ON notifications BEGIN 
     ',"delivered_at":' || CAST(NEW.delivered_at AS TEXT) ELSE '' END || CASE WHEN (NEW.lease_holder IS NOT NULL) THEN
     ',"lease_holder":' || json_quote(NEW.lease_holder) ELSE '' END, 2) || '}'); END;
 
--- layout 16
+-- layout 18
 CREATE TRIGGER notifications_history_update AFTER UPDATE OF revision ON notifications WHEN NEW.revision <> OLD.revision
     BEGIN INSERT INTO sqlatch_history (at, machine, "key", revision, transition, dest, actor_kind, actor, call,
     generation, source, changes) VALUES (NEW.updated_at, 'notification', NEW.notification_id, NEW.revision,
@@ -169,7 +175,7 @@ CREATE TRIGGER notifications_history_update AFTER UPDATE OF revision ON notifica
     WHEN NOT (NEW.lease_holder IS OLD.lease_holder) THEN ',"lease_holder":' || coalesce(json_quote(NEW.lease_holder),
     'null') ELSE '' END, 2) || '}'); END;
 
--- layout 17
+-- layout 19
 CREATE TRIGGER notifications_history_genuine BEFORE INSERT ON sqlatch_history WHEN NEW.machine = 'notification' AND NOT
     EXISTS (SELECT 1 FROM notifications r WHERE r.notification_id = NEW."key" AND r.revision = NEW.revision AND
     (NEW.event IS NOT NULL AND NEW.transition IS NULL AND NEW.source IS NULL AND NEW.dest IS NULL AND NEW.generation IS

@@ -176,6 +176,9 @@ CREATE INDEX runs_next_12 ON runs (lease_expires_at, run_id) WHERE status IN ('r
 CREATE INDEX runs_listed ON runs (created_at, run_id);
 
 -- layout 17
+CREATE INDEX runs_ended ON runs (updated_at, run_id) WHERE status IN ('done', 'failed', 'cancelled');
+
+-- layout 18
 CREATE FUNCTION runs_guard_insert() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN IF (NEW.revision = 1 AND
     (NEW.last_transition = 'reserve' AND NEW.status = 'queued' AND (NEW.lease_holder IS NOT DISTINCT FROM NULL) AND
     (NEW.lease_holder_kind IS NOT DISTINCT FROM NULL) AND (NEW.lease_token_hash IS NOT DISTINCT FROM NULL) AND
@@ -194,7 +197,7 @@ CREATE FUNCTION runs_guard_insert() RETURNS trigger LANGUAGE plpgsql AS $sqlatch
     RAISE EXCEPTION 'sqlatch:illegal:no declared creation makes this' USING ERRCODE = 'SQ001'; END IF; RETURN NEW; END
     $sqlatch$;
 
--- layout 18
+-- layout 19
 CREATE FUNCTION runs_guard_update() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN IF (NEW.revision = OLD.revision
     + 1 AND NEW.updated_at >= OLD.updated_at AND (NEW.last_transition = 'claim' AND OLD.status IN ('queued', 'parked',
     'starting', 'running') AND NEW.status = 'starting' OR NEW.last_transition = 'claim_for_control' AND OLD.status IN
@@ -301,12 +304,12 @@ CREATE FUNCTION runs_guard_update() RETURNS trigger LANGUAGE plpgsql AS $sqlatch
     EXCEPTION 'sqlatch:illegal:input, launch_options: only cleared' USING ERRCODE = 'SQ001'; END IF; RETURN NEW; END
     $sqlatch$;
 
--- layout 19
+-- layout 20
 CREATE FUNCTION runs_guard_delete() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN IF NOT EXISTS (SELECT 1 FROM
     sqlatch_permit WHERE machine = 'run_launch') THEN RAISE EXCEPTION 'sqlatch:illegal:rows are deleted by retention
     only' USING ERRCODE = 'SQ001'; END IF; RETURN OLD; END $sqlatch$;
 
--- layout 20
+-- layout 21
 CREATE FUNCTION runs_append_insert() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN INSERT INTO sqlatch_history
     (at, machine, key, revision, transition, dest, actor_kind, actor, call, generation, source, changes) VALUES
     (NEW.updated_at, 'run_launch', NEW.run_id, NEW.revision, NEW.last_transition, NEW.status, NEW.last_actor_kind,
@@ -330,7 +333,7 @@ CREATE FUNCTION runs_append_insert() RETURNS trigger LANGUAGE plpgsql AS $sqlatc
     '}'); IF NEW.status IN ('queued', 'parked', 'starting', 'running') AND NEW.lease_holder IS NULL THEN PERFORM
     pg_notify('sqlatch_' || md5(TG_TABLE_SCHEMA), ''); END IF; RETURN NULL; END $sqlatch$;
 
--- layout 21
+-- layout 22
 CREATE FUNCTION runs_append_update() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN INSERT INTO sqlatch_history
     (at, machine, key, revision, transition, dest, actor_kind, actor, call, generation, source, changes) VALUES
     (NEW.updated_at, 'run_launch', NEW.run_id, NEW.revision, NEW.last_transition, NEW.status, NEW.last_actor_kind,
@@ -360,31 +363,31 @@ CREATE FUNCTION runs_append_update() RETURNS trigger LANGUAGE plpgsql AS $sqlatc
     'starting', 'running') AND NEW.lease_holder IS NULL THEN PERFORM pg_notify('sqlatch_' || md5(TG_TABLE_SCHEMA), '');
     END IF; RETURN NULL; END $sqlatch$;
 
--- layout 22
+-- layout 23
 CREATE TRIGGER runs_guard_insert BEFORE INSERT ON runs FOR EACH ROW  EXECUTE FUNCTION runs_guard_insert();
 
--- layout 23
+-- layout 24
 CREATE TRIGGER runs_guard_update BEFORE UPDATE ON runs FOR EACH ROW  EXECUTE FUNCTION runs_guard_update();
 
--- layout 24
+-- layout 25
 CREATE TRIGGER runs_guard_delete BEFORE DELETE ON runs FOR EACH ROW  EXECUTE FUNCTION runs_guard_delete();
 
--- layout 25
+-- layout 26
 CREATE TRIGGER runs_append_insert AFTER INSERT ON runs FOR EACH ROW  EXECUTE FUNCTION runs_append_insert();
 
--- layout 26
+-- layout 27
 CREATE TRIGGER runs_append_update AFTER UPDATE ON runs FOR EACH ROW WHEN (NEW.revision <> OLD.revision) EXECUTE FUNCTION
     runs_append_update();
 
--- layout 27
+-- layout 28
 CREATE TRIGGER runs_not_truncated BEFORE TRUNCATE ON runs FOR EACH STATEMENT EXECUTE FUNCTION sqlatch_refuse();
 
--- layout 28
+-- layout 29
 CREATE FUNCTION runs_guard_event() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN IF NEW.machine = 'run_launch' AND
     NOT EXISTS (SELECT 1 FROM runs r WHERE r.run_id = NEW.key AND NEW.revision BETWEEN 1 AND r.revision) THEN RAISE
     EXCEPTION 'sqlatch:illegal:no such step was made' USING ERRCODE = 'SQ001'; END IF; RETURN NEW; END $sqlatch$;
 
--- layout 29
+-- layout 30
 CREATE TRIGGER runs_guard_event BEFORE INSERT ON sqlatch_history FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE
     FUNCTION runs_guard_event();
 

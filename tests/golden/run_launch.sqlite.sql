@@ -180,6 +180,10 @@ CREATE INDEX runs_next_12 ON runs (lease_expires_at, run_id) WHERE status IN ('r
 CREATE INDEX runs_listed ON runs (created_at, run_id);
 
 -- layout 17
+CREATE INDEX runs_ended ON runs (updated_at, run_id) WHERE (status = 'done' OR status = 'failed' OR status =
+    'cancelled');
+
+-- layout 18
 CREATE TRIGGER runs_creation BEFORE INSERT ON runs BEGIN SELECT CASE WHEN (NEW.revision = 1 AND (NEW.last_transition =
     'reserve' AND NEW.status = 'queued' AND (NEW.lease_holder IS NULL) AND (NEW.lease_holder_kind IS NULL) AND
     (NEW.lease_token_hash IS NULL) AND (NEW.lease_generation IS 0) AND (NEW.lease_acquired_at IS NULL) AND
@@ -202,19 +206,19 @@ FROM runs AS other
 WHERE other.parent_run_id = NEW.parent_run_id AND NOT (other.status IN ('failed', 'cancelled')) AND other.run_id !=
     NEW.run_id) THEN RAISE(ABORT, 'sqlatch:unique:runs_one_continuation') END; END;
 
--- layout 18
+-- layout 19
 CREATE TRIGGER runs_unchosen BEFORE INSERT ON runs WHEN NEW.rowid <> -1 BEGIN SELECT RAISE(ABORT,
     'sqlatch:illegal:rowid: not to be chosen'); END;
 
--- layout 19
+-- layout 20
 CREATE TRIGGER runs_numbered AFTER INSERT ON runs WHEN NEW.rowid < 1 BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:rowid:
     not to be chosen'); END;
 
--- layout 20
+-- layout 21
 CREATE TRIGGER runs_rowid BEFORE UPDATE ON runs WHEN NEW.rowid <> OLD.rowid BEGIN SELECT RAISE(ABORT,
     'sqlatch:illegal:run_id: immutable'); END;
 
--- layout 21
+-- layout 22
 CREATE TRIGGER runs_edge BEFORE UPDATE OF status, revision, last_transition, last_actor_kind, last_actor, last_call,
     updated_at ON runs WHEN (NEW.revision = OLD.revision + 1 AND NEW.updated_at >= OLD.updated_at AND
     (NEW.last_transition = 'claim' AND (OLD.status = 'queued' OR OLD.status = 'parked' OR OLD.status = 'starting' OR
@@ -247,7 +251,7 @@ CREATE TRIGGER runs_edge BEFORE UPDATE OF status, revision, last_transition, las
     (NEW.last_actor IS OLD.last_actor) AND (NEW.last_call IS OLD.last_call) AND (NEW.updated_at IS OLD.updated_at)) IS
     NOT TRUE BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:no declared transition does this'); END;
 
--- layout 22
+-- layout 23
 CREATE TRIGGER runs_columns_0 BEFORE UPDATE OF lease_holder, lease_holder_kind ON runs WHEN (NEW.revision = OLD.revision
     + 1 AND (NEW.last_transition = 'claim' OR NEW.last_transition = 'claim_for_control' OR NEW.last_transition =
     'release_control' OR NEW.last_transition = 'park' OR NEW.last_transition = 'park_source_changed' OR
@@ -258,7 +262,7 @@ CREATE TRIGGER runs_columns_0 BEFORE UPDATE OF lease_holder, lease_holder_kind O
     (NEW.lease_holder IS OLD.lease_holder) AND (NEW.lease_holder_kind IS OLD.lease_holder_kind)) IS NOT TRUE BEGIN
     SELECT RAISE(ABORT, 'sqlatch:illegal:lease_holder, lease_holder_kind: not for this transition to write'); END;
 
--- layout 23
+-- layout 24
 CREATE TRIGGER runs_columns_1 BEFORE UPDATE OF lease_token_hash, lease_acquired_at ON runs WHEN (NEW.revision =
     OLD.revision + 1 AND (NEW.last_transition = 'claim' OR NEW.last_transition = 'claim_for_control' OR
     NEW.last_transition = 'release_control' OR NEW.last_transition = 'park' OR NEW.last_transition =
@@ -270,7 +274,7 @@ CREATE TRIGGER runs_columns_1 BEFORE UPDATE OF lease_token_hash, lease_acquired_
     BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:lease_token_hash, lease_acquired_at: not for this transition to write');
     END;
 
--- layout 24
+-- layout 25
 CREATE TRIGGER runs_columns_2 BEFORE UPDATE OF lease_generation ON runs WHEN (NEW.revision = OLD.revision + 1 AND
     (NEW.last_transition = 'claim' OR NEW.last_transition = 'claim_for_control' OR NEW.last_transition = 'rebind' OR
     NEW.last_transition = 'requeue' OR NEW.last_transition = 'reject' OR NEW.last_transition = 'cancel' OR
@@ -278,7 +282,7 @@ CREATE TRIGGER runs_columns_2 BEFORE UPDATE OF lease_generation ON runs WHEN (NE
     (NEW.lease_generation IS OLD.lease_generation)) IS NOT TRUE BEGIN SELECT RAISE(ABORT,
     'sqlatch:illegal:lease_generation: not for this transition to write'); END;
 
--- layout 25
+-- layout 26
 CREATE TRIGGER runs_columns_3 BEFORE UPDATE OF lease_heartbeat_at, lease_expires_at ON runs WHEN (NEW.revision =
     OLD.revision OR NEW.revision = OLD.revision + 1 AND (NEW.last_transition = 'claim' OR NEW.last_transition =
     'claim_for_control' OR NEW.last_transition = 'release_control' OR NEW.last_transition = 'park' OR
@@ -290,7 +294,7 @@ CREATE TRIGGER runs_columns_3 BEFORE UPDATE OF lease_heartbeat_at, lease_expires
     (NEW.lease_expires_at IS OLD.lease_expires_at)) IS NOT TRUE BEGIN SELECT RAISE(ABORT,
     'sqlatch:illegal:lease_heartbeat_at, lease_expires_at: not for this transition to write'); END;
 
--- layout 26
+-- layout 27
 CREATE TRIGGER runs_columns_4 BEFORE UPDATE OF run_id, project, facts_digest, affinity_runner_id, affinity_until,
     parent_run_id, max_attempts, created_at ON runs WHEN ((NEW.run_id IS OLD.run_id) AND (NEW.project IS OLD.project)
     AND (NEW.facts_digest IS OLD.facts_digest) AND (NEW.affinity_runner_id IS OLD.affinity_runner_id) AND
@@ -299,14 +303,14 @@ CREATE TRIGGER runs_columns_4 BEFORE UPDATE OF run_id, project, facts_digest, af
     'sqlatch:illegal:run_id, project, facts_digest, affinity_runner_id, affinity_until, parent_run_id, max_attempts,
     created_at: not for this transition to write'); END;
 
--- layout 27
+-- layout 28
 CREATE TRIGGER runs_columns_5 BEFORE UPDATE OF workflow, source_ref, source, definition_digest ON runs WHEN
     (NEW.revision = OLD.revision + 1 AND NEW.last_transition IN ('rebind', 'rebind_held') OR (NEW.workflow IS
     OLD.workflow) AND (NEW.source_ref IS OLD.source_ref) AND (NEW.source IS OLD.source) AND (NEW.definition_digest IS
     OLD.definition_digest)) IS NOT TRUE BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:workflow, source_ref, source,
     definition_digest: not for this transition to write'); END;
 
--- layout 28
+-- layout 29
 CREATE TRIGGER runs_columns_6 BEFORE UPDATE OF input, launch_options, outcome, finished_at ON runs WHEN (NEW.revision =
     OLD.revision + 1 AND (NEW.last_transition = 'finish' OR NEW.last_transition = 'fail' OR NEW.last_transition =
     'reject' OR NEW.last_transition = 'abort' OR NEW.last_transition = 'cancel' OR NEW.last_transition = 'cancel_stale'
@@ -315,7 +319,7 @@ CREATE TRIGGER runs_columns_6 BEFORE UPDATE OF input, launch_options, outcome, f
     OLD.finished_at)) IS NOT TRUE BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:input, launch_options, outcome,
     finished_at: not for this transition to write'); END;
 
--- layout 29
+-- layout 30
 CREATE TRIGGER runs_columns_7 BEFORE UPDATE OF waiting ON runs WHEN (NEW.revision = OLD.revision + 1 AND
     (NEW.last_transition = 'claim' OR NEW.last_transition = 'park' OR NEW.last_transition = 'wake' OR
     NEW.last_transition = 'park_source_changed' OR NEW.last_transition = 'park_effect_ambiguous' OR NEW.last_transition
@@ -324,46 +328,46 @@ CREATE TRIGGER runs_columns_7 BEFORE UPDATE OF waiting ON runs WHEN (NEW.revisio
     NEW.last_transition = 'reap_cancelled') OR (NEW.waiting IS OLD.waiting)) IS NOT TRUE BEGIN SELECT RAISE(ABORT,
     'sqlatch:illegal:waiting: not for this transition to write'); END;
 
--- layout 30
+-- layout 31
 CREATE TRIGGER runs_columns_8 BEFORE UPDATE OF result ON runs WHEN (NEW.revision = OLD.revision + 1 AND
     (NEW.last_transition = 'finish' OR NEW.last_transition = 'fail' OR NEW.last_transition = 'reject') OR (NEW.result IS
     OLD.result)) IS NOT TRUE BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:result: not for this transition to write'); END;
 
--- layout 31
+-- layout 32
 CREATE TRIGGER runs_columns_9 BEFORE UPDATE OF paused ON runs WHEN (NEW.revision = OLD.revision + 1 AND
     NEW.last_transition IN ('pause', 'resume') OR (NEW.paused IS OLD.paused)) IS NOT TRUE BEGIN SELECT RAISE(ABORT,
     'sqlatch:illegal:paused: not for this transition to write'); END;
 
--- layout 32
+-- layout 33
 CREATE TRIGGER runs_columns_10 BEFORE UPDATE OF status_detail ON runs WHEN (NEW.revision = OLD.revision + 1 AND
     (NEW.last_transition = 'claim' OR NEW.last_transition = 'park_source_changed' OR NEW.last_transition = 'rebind' OR
     NEW.last_transition = 'rebind_held') OR (NEW.status_detail IS OLD.status_detail)) IS NOT TRUE BEGIN SELECT
     RAISE(ABORT, 'sqlatch:illegal:status_detail: not for this transition to write'); END;
 
--- layout 33
+-- layout 34
 CREATE TRIGGER runs_columns_11 BEFORE UPDATE OF execution_mode, origin_session_id ON runs WHEN (NEW.revision =
     OLD.revision + 1 AND NEW.last_transition IN ('adopt') OR (NEW.execution_mode IS OLD.execution_mode) AND
     (NEW.origin_session_id IS OLD.origin_session_id)) IS NOT TRUE BEGIN SELECT RAISE(ABORT,
     'sqlatch:illegal:execution_mode, origin_session_id: not for this transition to write'); END;
 
--- layout 34
+-- layout 35
 CREATE TRIGGER runs_columns_12 BEFORE UPDATE OF available_at ON runs WHEN (NEW.revision = OLD.revision + 1 AND
     (NEW.last_transition = 'park' OR NEW.last_transition = 'wake' OR NEW.last_transition = 'park_source_changed') OR
     (NEW.available_at IS OLD.available_at)) IS NOT TRUE BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:available_at: not for
     this transition to write'); END;
 
--- layout 35
+-- layout 36
 CREATE TRIGGER runs_columns_13 BEFORE UPDATE OF attempts ON runs WHEN (NEW.revision = OLD.revision + 1 AND
     (NEW.last_transition = 'claim' OR NEW.last_transition = 'park' OR NEW.last_transition = 'park_source_changed' OR
     NEW.last_transition = 'park_effect_ambiguous' OR NEW.last_transition = 'rebind') OR (NEW.attempts IS OLD.attempts))
     IS NOT TRUE BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:attempts: not for this transition to write'); END;
 
--- layout 36
+-- layout 37
 CREATE TRIGGER runs_columns_14 BEFORE UPDATE OF cancel_requested_at ON runs WHEN (NEW.revision = OLD.revision + 1 AND
     NEW.last_transition IN ('request_cancel') OR (NEW.cancel_requested_at IS OLD.cancel_requested_at)) IS NOT TRUE BEGIN
     SELECT RAISE(ABORT, 'sqlatch:illegal:cancel_requested_at: not for this transition to write'); END;
 
--- layout 37
+-- layout 38
 CREATE TRIGGER runs_columns_15 BEFORE UPDATE OF error_code ON runs WHEN (NEW.revision = OLD.revision + 1 AND
     (NEW.last_transition = 'claim' OR NEW.last_transition = 'park_source_changed' OR NEW.last_transition =
     'park_effect_ambiguous' OR NEW.last_transition = 'rebind' OR NEW.last_transition = 'rebind_held' OR
@@ -372,7 +376,7 @@ CREATE TRIGGER runs_columns_15 BEFORE UPDATE OF error_code ON runs WHEN (NEW.rev
     NEW.last_transition = 'reap_cancelled') OR (NEW.error_code IS OLD.error_code)) IS NOT TRUE BEGIN SELECT RAISE(ABORT,
     'sqlatch:illegal:error_code: not for this transition to write'); END;
 
--- layout 38
+-- layout 39
 CREATE TRIGGER runs_columns_16 BEFORE UPDATE OF error_message ON runs WHEN (NEW.revision = OLD.revision + 1 AND
     (NEW.last_transition = 'claim' OR NEW.last_transition = 'park_source_changed' OR NEW.last_transition =
     'park_effect_ambiguous' OR NEW.last_transition = 'rebind' OR NEW.last_transition = 'rebind_held' OR
@@ -380,25 +384,25 @@ CREATE TRIGGER runs_columns_16 BEFORE UPDATE OF error_message ON runs WHEN (NEW.
     (NEW.error_message IS OLD.error_message)) IS NOT TRUE BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:error_message: not
     for this transition to write'); END;
 
--- layout 39
+-- layout 40
 CREATE TRIGGER runs_columns_17 BEFORE UPDATE OF started_at ON runs WHEN (NEW.revision = OLD.revision + 1 AND
     (NEW.last_transition = 'claim' OR NEW.last_transition = 'rebind' OR NEW.last_transition = 'rebind_held') OR
     (NEW.started_at IS OLD.started_at)) IS NOT TRUE BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:started_at: not for this
     transition to write'); END;
 
--- layout 40
+-- layout 41
 CREATE TRIGGER runs_write_once BEFORE UPDATE OF origin_session_id, cancel_requested_at, started_at ON runs WHEN
     ((OLD.origin_session_id IS NULL OR (NEW.origin_session_id IS OLD.origin_session_id)) AND (OLD.cancel_requested_at IS
     NULL OR (NEW.cancel_requested_at IS OLD.cancel_requested_at)) AND (OLD.started_at IS NULL OR (NEW.started_at IS
     OLD.started_at))) IS NOT TRUE BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:origin_session_id, cancel_requested_at,
     started_at: written once'); END;
 
--- layout 41
+-- layout 42
 CREATE TRIGGER runs_clear_only BEFORE UPDATE OF input, launch_options ON runs WHEN (((NEW.input IS OLD.input) OR
     (NEW.input IS 'null')) AND ((NEW.launch_options IS OLD.launch_options) OR (NEW.launch_options IS '{}'))) IS NOT TRUE
     BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:input, launch_options: only cleared'); END;
 
--- layout 42
+-- layout 43
 CREATE TRIGGER runs_session_reservation_slot BEFORE UPDATE OF origin_session_id, execution_mode, status ON runs WHEN
     (NEW.execution_mode = 'interactive') AND (NEW.status = 'queued' OR NEW.status = 'starting' OR NEW.status =
     'running') AND EXISTS (SELECT 1
@@ -407,18 +411,18 @@ WHERE other.origin_session_id = NEW.origin_session_id AND (other.execution_mode 
     'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != NEW.run_id) BEGIN SELECT
     RAISE(ABORT, 'sqlatch:unique:runs_session_reservation'); END;
 
--- layout 43
+-- layout 44
 CREATE TRIGGER runs_one_continuation_slot BEFORE UPDATE OF parent_run_id, status ON runs WHEN NOT (NEW.status IN
     ('failed', 'cancelled')) AND EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.parent_run_id = NEW.parent_run_id AND NOT (other.status IN ('failed', 'cancelled')) AND other.run_id !=
     NEW.run_id) BEGIN SELECT RAISE(ABORT, 'sqlatch:unique:runs_one_continuation'); END;
 
--- layout 44
+-- layout 45
 CREATE TRIGGER runs_kept BEFORE DELETE ON runs WHEN NOT EXISTS (SELECT 1 FROM sqlatch_permit WHERE machine =
     'run_launch') BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:rows are deleted by retention only'); END;
 
--- layout 45
+-- layout 46
 CREATE TRIGGER runs_history_insert AFTER INSERT ON runs BEGIN INSERT INTO sqlatch_history (at, machine, "key", revision,
     transition, dest, actor_kind, actor, call, generation, source, changes) VALUES (NEW.updated_at, 'run_launch',
     NEW.run_id, NEW.revision, NEW.last_transition, NEW.status, NEW.last_actor_kind, NEW.last_actor, NEW.last_call,
@@ -439,7 +443,7 @@ CREATE TRIGGER runs_history_insert AFTER INSERT ON runs BEGIN INSERT INTO sqlatc
     NULL) THEN ',"lease_holder":' || json_quote(NEW.lease_holder) ELSE '' END || CASE WHEN (NEW.finished_at IS NOT NULL)
     THEN ',"finished_at":' || CAST(NEW.finished_at AS TEXT) ELSE '' END, 2) || '}'); END;
 
--- layout 46
+-- layout 47
 CREATE TRIGGER runs_history_update AFTER UPDATE OF revision ON runs WHEN NEW.revision <> OLD.revision BEGIN INSERT INTO
     sqlatch_history (at, machine, "key", revision, transition, dest, actor_kind, actor, call, generation, source,
     changes) VALUES (NEW.updated_at, 'run_launch', NEW.run_id, NEW.revision, NEW.last_transition, NEW.status,
@@ -464,7 +468,7 @@ CREATE TRIGGER runs_history_update AFTER UPDATE OF revision ON runs WHEN NEW.rev
     coalesce(json_quote(NEW.lease_holder), 'null') ELSE '' END || CASE WHEN NOT (NEW.finished_at IS OLD.finished_at)
     THEN ',"finished_at":' || coalesce(CAST(NEW.finished_at AS TEXT), 'null') ELSE '' END, 2) || '}'); END;
 
--- layout 47
+-- layout 48
 CREATE TRIGGER runs_history_genuine BEFORE INSERT ON sqlatch_history WHEN NEW.machine = 'run_launch' AND NOT EXISTS
     (SELECT 1 FROM runs r WHERE r.run_id = NEW."key" AND r.revision = NEW.revision AND (NEW.event IS NOT NULL AND
     NEW.transition IS NULL AND NEW.source IS NULL AND NEW.dest IS NULL AND NEW.generation IS NULL OR NEW.event IS NULL

@@ -79,6 +79,15 @@ CREATE INDEX turn_intents_next_0 ON turn_intents (target_session_id, eligible_at
 CREATE INDEX turn_intents_listed ON turn_intents (requested_at, intent_id);
 
 -- layout 4
+CREATE INDEX turn_intents_listed_0 ON turn_intents (target_session_id, requested_at, intent_id);
+
+-- layout 5
+CREATE INDEX turn_intents_listed_1 ON turn_intents (run_id, requested_at, intent_id);
+
+-- layout 6
+CREATE INDEX turn_intents_ended ON turn_intents (updated_at, intent_id) WHERE status IN ('resolved');
+
+-- layout 7
 CREATE FUNCTION turn_intents_guard_insert() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN IF (NEW.revision = 1 AND
     (NEW.last_transition = 'ensure' AND NEW.status = 'pending' AND (NEW.lease_holder IS NOT DISTINCT FROM NULL) AND
     (NEW.lease_holder_kind IS NOT DISTINCT FROM NULL) AND (NEW.lease_token_hash IS NOT DISTINCT FROM NULL) AND
@@ -94,7 +103,7 @@ CREATE FUNCTION turn_intents_guard_insert() RETURNS trigger LANGUAGE plpgsql AS 
     (NEW.resolution_message_id IS NOT DISTINCT FROM NULL))) IS NOT TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:no
     declared creation makes this' USING ERRCODE = 'SQ001'; END IF; RETURN NEW; END $sqlatch$;
 
--- layout 5
+-- layout 8
 CREATE FUNCTION turn_intents_guard_update() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN IF (NEW.revision =
     OLD.revision + 1 AND NEW.updated_at >= OLD.updated_at AND (NEW.last_transition = 'claim' AND OLD.status IN
     ('pending', 'eligible') AND NEW.status = OLD.status OR NEW.last_transition = 'claim_eligible' AND OLD.status =
@@ -133,12 +142,12 @@ CREATE FUNCTION turn_intents_guard_update() RETURNS trigger LANGUAGE plpgsql AS 
     OLD.eligible_at)) IS NOT TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:eligible_at: written once' USING ERRCODE =
     'SQ001'; END IF; RETURN NEW; END $sqlatch$;
 
--- layout 6
+-- layout 9
 CREATE FUNCTION turn_intents_guard_delete() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN IF NOT EXISTS (SELECT 1
     FROM sqlatch_permit WHERE machine = 'turn_intent') THEN RAISE EXCEPTION 'sqlatch:illegal:rows are deleted by
     retention only' USING ERRCODE = 'SQ001'; END IF; RETURN OLD; END $sqlatch$;
 
--- layout 7
+-- layout 10
 CREATE FUNCTION turn_intents_append_insert() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN INSERT INTO
     sqlatch_history (at, machine, key, revision, transition, dest, actor_kind, actor, call, generation, source, changes)
     VALUES (NEW.updated_at, 'turn_intent', NEW.intent_id, NEW.revision, NEW.last_transition, NEW.status,
@@ -154,7 +163,7 @@ CREATE FUNCTION turn_intents_append_insert() RETURNS trigger LANGUAGE plpgsql AS
     CAST(to_json(NEW.lease_holder) AS TEXT) ELSE '' END, 2) || '}'); IF NEW.status = 'eligible' AND NEW.lease_holder IS
     NULL THEN PERFORM pg_notify('sqlatch_' || md5(TG_TABLE_SCHEMA), ''); END IF; RETURN NULL; END $sqlatch$;
 
--- layout 8
+-- layout 11
 CREATE FUNCTION turn_intents_append_update() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN INSERT INTO
     sqlatch_history (at, machine, key, revision, transition, dest, actor_kind, actor, call, generation, source, changes)
     VALUES (NEW.updated_at, 'turn_intent', NEW.intent_id, NEW.revision, NEW.last_transition, NEW.status,
@@ -173,37 +182,37 @@ CREATE FUNCTION turn_intents_append_update() RETURNS trigger LANGUAGE plpgsql AS
     'null') ELSE '' END, 2) || '}'); IF NEW.status = 'eligible' AND NEW.lease_holder IS NULL THEN PERFORM
     pg_notify('sqlatch_' || md5(TG_TABLE_SCHEMA), ''); END IF; RETURN NULL; END $sqlatch$;
 
--- layout 9
+-- layout 12
 CREATE TRIGGER turn_intents_guard_insert BEFORE INSERT ON turn_intents FOR EACH ROW  EXECUTE FUNCTION
     turn_intents_guard_insert();
 
--- layout 10
+-- layout 13
 CREATE TRIGGER turn_intents_guard_update BEFORE UPDATE ON turn_intents FOR EACH ROW  EXECUTE FUNCTION
     turn_intents_guard_update();
 
--- layout 11
+-- layout 14
 CREATE TRIGGER turn_intents_guard_delete BEFORE DELETE ON turn_intents FOR EACH ROW  EXECUTE FUNCTION
     turn_intents_guard_delete();
 
--- layout 12
+-- layout 15
 CREATE TRIGGER turn_intents_append_insert AFTER INSERT ON turn_intents FOR EACH ROW  EXECUTE FUNCTION
     turn_intents_append_insert();
 
--- layout 13
+-- layout 16
 CREATE TRIGGER turn_intents_append_update AFTER UPDATE ON turn_intents FOR EACH ROW WHEN (NEW.revision <> OLD.revision)
     EXECUTE FUNCTION turn_intents_append_update();
 
--- layout 14
+-- layout 17
 CREATE TRIGGER turn_intents_not_truncated BEFORE TRUNCATE ON turn_intents FOR EACH STATEMENT EXECUTE FUNCTION
     sqlatch_refuse();
 
--- layout 15
+-- layout 18
 CREATE FUNCTION turn_intents_guard_event() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN IF NEW.machine =
     'turn_intent' AND NOT EXISTS (SELECT 1 FROM turn_intents r WHERE r.intent_id = NEW.key AND NEW.revision BETWEEN 1
     AND r.revision) THEN RAISE EXCEPTION 'sqlatch:illegal:no such step was made' USING ERRCODE = 'SQ001'; END IF; RETURN
     NEW; END $sqlatch$;
 
--- layout 16
+-- layout 19
 CREATE TRIGGER turn_intents_guard_event BEFORE INSERT ON sqlatch_history FOR EACH ROW WHEN (pg_trigger_depth() = 0)
     EXECUTE FUNCTION turn_intents_guard_event();
 

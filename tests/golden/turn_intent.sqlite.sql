@@ -82,6 +82,15 @@ CREATE INDEX turn_intents_next_0 ON turn_intents (target_session_id, eligible_at
 CREATE INDEX turn_intents_listed ON turn_intents (requested_at, intent_id);
 
 -- layout 4
+CREATE INDEX turn_intents_listed_0 ON turn_intents (target_session_id, requested_at, intent_id);
+
+-- layout 5
+CREATE INDEX turn_intents_listed_1 ON turn_intents (run_id, requested_at, intent_id);
+
+-- layout 6
+CREATE INDEX turn_intents_ended ON turn_intents (updated_at, intent_id) WHERE status IN ('resolved');
+
+-- layout 7
 CREATE TRIGGER turn_intents_creation BEFORE INSERT ON turn_intents BEGIN SELECT CASE WHEN (NEW.revision = 1 AND
     (NEW.last_transition = 'ensure' AND NEW.status = 'pending' AND (NEW.lease_holder IS NULL) AND (NEW.lease_holder_kind
     IS NULL) AND (NEW.lease_token_hash IS NULL) AND (NEW.lease_generation IS 0) AND (NEW.lease_acquired_at IS NULL) AND
@@ -99,19 +108,19 @@ WHERE other.run_id = NEW.run_id AND other.target_session_id = NEW.target_session
     ('resolved')) AND other.intent_id != NEW.intent_id) THEN RAISE(ABORT,
     'sqlatch:unique:turn_intents_one_unresolved_intent') END; END;
 
--- layout 5
+-- layout 8
 CREATE TRIGGER turn_intents_unchosen BEFORE INSERT ON turn_intents WHEN NEW.rowid <> -1 BEGIN SELECT RAISE(ABORT,
     'sqlatch:illegal:rowid: not to be chosen'); END;
 
--- layout 6
+-- layout 9
 CREATE TRIGGER turn_intents_numbered AFTER INSERT ON turn_intents WHEN NEW.rowid < 1 BEGIN SELECT RAISE(ABORT,
     'sqlatch:illegal:rowid: not to be chosen'); END;
 
--- layout 7
+-- layout 10
 CREATE TRIGGER turn_intents_rowid BEFORE UPDATE ON turn_intents WHEN NEW.rowid <> OLD.rowid BEGIN SELECT RAISE(ABORT,
     'sqlatch:illegal:intent_id: immutable'); END;
 
--- layout 8
+-- layout 11
 CREATE TRIGGER turn_intents_edge BEFORE UPDATE OF status, revision, last_transition, last_actor_kind, last_actor,
     last_call, updated_at ON turn_intents WHEN (NEW.revision = OLD.revision + 1 AND NEW.updated_at >= OLD.updated_at AND
     (NEW.last_transition = 'claim' AND OLD.status IN ('pending', 'eligible') AND NEW.status = OLD.status OR
@@ -124,7 +133,7 @@ CREATE TRIGGER turn_intents_edge BEFORE UPDATE OF status, revision, last_transit
     OLD.last_call) AND (NEW.updated_at IS OLD.updated_at)) IS NOT TRUE BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:no
     declared transition does this'); END;
 
--- layout 9
+-- layout 12
 CREATE TRIGGER turn_intents_columns_0 BEFORE UPDATE OF lease_holder, lease_holder_kind, lease_token_hash,
     lease_acquired_at, lease_heartbeat_at, lease_expires_at ON turn_intents WHEN (NEW.revision = OLD.revision + 1 AND
     (NEW.last_transition = 'claim' OR NEW.last_transition = 'claim_eligible' OR NEW.last_transition = 'resolve' OR
@@ -134,13 +143,13 @@ CREATE TRIGGER turn_intents_columns_0 BEFORE UPDATE OF lease_holder, lease_holde
     OLD.lease_expires_at)) IS NOT TRUE BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:lease_holder, lease_holder_kind,
     lease_token_hash, lease_acquired_at, lease_heartbeat_at, lease_expires_at: not for this transition to write'); END;
 
--- layout 10
+-- layout 13
 CREATE TRIGGER turn_intents_columns_1 BEFORE UPDATE OF lease_generation ON turn_intents WHEN (NEW.revision =
     OLD.revision + 1 AND NEW.last_transition IN ('claim', 'claim_eligible') OR (NEW.lease_generation IS
     OLD.lease_generation)) IS NOT TRUE BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:lease_generation: not for this
     transition to write'); END;
 
--- layout 11
+-- layout 14
 CREATE TRIGGER turn_intents_columns_2 BEFORE UPDATE OF intent_id, source_event_id, run_id, workflow, target_session_id,
     cause, node_id, attempt_id, requested_at ON turn_intents WHEN ((NEW.intent_id IS OLD.intent_id) AND
     (NEW.source_event_id IS OLD.source_event_id) AND (NEW.run_id IS OLD.run_id) AND (NEW.workflow IS OLD.workflow) AND
@@ -149,25 +158,25 @@ CREATE TRIGGER turn_intents_columns_2 BEFORE UPDATE OF intent_id, source_event_i
     'sqlatch:illegal:intent_id, source_event_id, run_id, workflow, target_session_id, cause, node_id, attempt_id,
     requested_at: not for this transition to write'); END;
 
--- layout 12
+-- layout 15
 CREATE TRIGGER turn_intents_columns_3 BEFORE UPDATE OF fallback_facts, eligible_at ON turn_intents WHEN (NEW.revision =
     OLD.revision + 1 AND NEW.last_transition IN ('make_eligible') OR (NEW.fallback_facts IS OLD.fallback_facts) AND
     (NEW.eligible_at IS OLD.eligible_at)) IS NOT TRUE BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:fallback_facts,
     eligible_at: not for this transition to write'); END;
 
--- layout 13
+-- layout 16
 CREATE TRIGGER turn_intents_columns_4 BEFORE UPDATE OF resolved_at, resolution, resolution_message_id ON turn_intents
     WHEN (NEW.revision = OLD.revision + 1 AND NEW.last_transition IN ('resolve') OR (NEW.resolved_at IS OLD.resolved_at)
     AND (NEW.resolution IS OLD.resolution) AND (NEW.resolution_message_id IS OLD.resolution_message_id)) IS NOT TRUE
     BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:resolved_at, resolution, resolution_message_id: not for this transition
     to write'); END;
 
--- layout 14
+-- layout 17
 CREATE TRIGGER turn_intents_write_once BEFORE UPDATE OF eligible_at ON turn_intents WHEN (OLD.eligible_at IS NULL OR
     (NEW.eligible_at IS OLD.eligible_at)) IS NOT TRUE BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:eligible_at: written
     once'); END;
 
--- layout 15
+-- layout 18
 CREATE TRIGGER turn_intents_one_unresolved_intent_slot BEFORE UPDATE OF run_id, target_session_id, status ON
     turn_intents WHEN NOT (NEW.status IN ('resolved')) AND EXISTS (SELECT 1
 FROM turn_intents AS other
@@ -175,11 +184,11 @@ WHERE other.run_id = NEW.run_id AND other.target_session_id = NEW.target_session
     ('resolved')) AND other.intent_id != NEW.intent_id) BEGIN SELECT RAISE(ABORT,
     'sqlatch:unique:turn_intents_one_unresolved_intent'); END;
 
--- layout 16
+-- layout 19
 CREATE TRIGGER turn_intents_kept BEFORE DELETE ON turn_intents WHEN NOT EXISTS (SELECT 1 FROM sqlatch_permit WHERE
     machine = 'turn_intent') BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:rows are deleted by retention only'); END;
 
--- layout 17
+-- layout 20
 CREATE TRIGGER turn_intents_history_insert AFTER INSERT ON turn_intents BEGIN INSERT INTO sqlatch_history (at, machine,
     "key", revision, transition, dest, actor_kind, actor, call, generation, source, changes) VALUES (NEW.updated_at,
     'turn_intent', NEW.intent_id, NEW.revision, NEW.last_transition, NEW.status, NEW.last_actor_kind, NEW.last_actor,
@@ -193,7 +202,7 @@ CREATE TRIGGER turn_intents_history_insert AFTER INSERT ON turn_intents BEGIN IN
     ',"resolution_message_id":' || json_quote(NEW.resolution_message_id) ELSE '' END || CASE WHEN (NEW.lease_holder IS
     NOT NULL) THEN ',"lease_holder":' || json_quote(NEW.lease_holder) ELSE '' END, 2) || '}'); END;
 
--- layout 18
+-- layout 21
 CREATE TRIGGER turn_intents_history_update AFTER UPDATE OF revision ON turn_intents WHEN NEW.revision <> OLD.revision
     BEGIN INSERT INTO sqlatch_history (at, machine, "key", revision, transition, dest, actor_kind, actor, call,
     generation, source, changes) VALUES (NEW.updated_at, 'turn_intent', NEW.intent_id, NEW.revision,
@@ -210,7 +219,7 @@ CREATE TRIGGER turn_intents_history_update AFTER UPDATE OF revision ON turn_inte
     OLD.lease_holder) THEN ',"lease_holder":' || coalesce(json_quote(NEW.lease_holder), 'null') ELSE '' END, 2) || '}');
     END;
 
--- layout 19
+-- layout 22
 CREATE TRIGGER turn_intents_history_genuine BEFORE INSERT ON sqlatch_history WHEN NEW.machine = 'turn_intent' AND NOT
     EXISTS (SELECT 1 FROM turn_intents r WHERE r.intent_id = NEW."key" AND r.revision = NEW.revision AND (NEW.event IS
     NOT NULL AND NEW.transition IS NULL AND NEW.source IS NULL AND NEW.dest IS NULL AND NEW.generation IS NULL OR
