@@ -7,7 +7,7 @@ from typing import Annotated, assert_never
 
 import typer
 
-from persistence.cli.exits import USAGE, Ended
+from persistence.cli.naming import machine_named
 
 
 class ExportFormat(enum.StrEnum):
@@ -17,7 +17,9 @@ class ExportFormat(enum.StrEnum):
 
 
 def export(
-    machine: Annotated[str, typer.Argument(help="Name of the machine.")] = "run_launch",
+    machine: Annotated[
+        str, typer.Argument(help="Name of the machine, or module:NAME of an own one.")
+    ] = "run_launch",
     form: Annotated[
         ExportFormat, typer.Option("--format", help="`promela`: for the model checker Spin.")
     ] = ExportFormat.PROMELA,
@@ -26,15 +28,12 @@ def export(
     ] = 1,
 ) -> None:
     """Print a machine for another tool; the text says how to use it."""
-    from statemachine.machines import ALL  # noqa: PLC0415 - no other command needs it
-    from statemachine.promela import to_promela  # noqa: PLC0415 - likewise
+    from statemachine.promela import to_promela  # noqa: PLC0415 - no other command needs it
 
-    known = {one.name: one for one in ALL}
-    if machine not in known:
-        raise Ended(USAGE, f"there is no machine {machine!r}; known: {', '.join(known)}")
+    exported = machine_named(machine)
     match form:
         case ExportFormat.PROMELA:
-            text = to_promela(known[machine], rows=rows)
+            text = to_promela(exported, rows=rows)
         case _:
             assert_never(form)
     print(text.rstrip("\n"))

@@ -14,6 +14,9 @@ from persistence.cli.exits import USAGE, Ended
 if TYPE_CHECKING:
     from statemachine.machine import Machine
 
+MachineName = Annotated[
+    str, typer.Argument(help="Name of the machine, or module:NAME of an own one.")
+]
 MachineNames = Annotated[
     list[str] | None,
     typer.Argument(

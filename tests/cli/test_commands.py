@@ -13,6 +13,7 @@ from statemachine import render
 from statemachine.machines import RUN_LAUNCH
 from tests.cli.conftest import Call
 from tests.cli.programs import launch_file
+from tests.order import ORDER
 
 LEASE = timedelta(seconds=30)
 SECRET = "hunter2-in-the-environment"
@@ -346,6 +347,36 @@ def test_operator_is_on_record(call: Call, store: Store) -> None:
 def test_diagram(call: Call, form: str, drawn: str) -> None:
     """`diagram` prints what the declaration gives, in each format."""
     assert call("diagram", "--format", form).out == drawn.rstrip("\n") + "\n"
+
+
+@pytest.mark.parametrize(
+    ("form", "drawn"),
+    [
+        ("mermaid", render.to_mermaid(RUN_LAUNCH, counts={"queued": 2, "running": 1})),
+        ("dot", render.to_dot(RUN_LAUNCH, counts={"queued": 2, "running": 1})),
+        ("svg", render.to_svg(RUN_LAUNCH, counts={"queued": 2, "running": 1})),
+    ],
+)
+def test_live_diagram(call: Call, store: Store, form: str, drawn: str) -> None:
+    """A live diagram colours states by how many rows the database has there."""
+    running(store)
+    reserve(store, "r2")
+    reserve(store, "r3")
+
+    assert call("diagram", "--live", "--format", form).out == drawn.rstrip("\n") + "\n"
+
+
+def test_live_diagram_of_an_own_machine(call: Call, db: str) -> None:
+    """Rows of an own machine are counted too."""
+    with open_store(db, machines=(ORDER,)) as store:
+        store.machine(ORDER).create("place", {"order_id": "o1", "basket": "b"})
+
+    assert "1 row" in call("diagram", "tests.order:ORDER", "--live").out
+
+
+def test_a_table_is_not_live(call: Call) -> None:
+    """The transition table has nothing to colour."""
+    assert call("diagram", "--live", "--format", "table").code == 2
 
 
 def test_json_is_one_document(call: Call, store: Store) -> None:
