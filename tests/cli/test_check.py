@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from persistence.cli.checking import HELPERS
+from statemachine.machines import ALL
 from tests.cli.conftest import Call
 
 
@@ -16,6 +18,14 @@ def test_a_machine_without_faults(call: Call, db: str) -> None:
     assert "\norder on sqlite, " in said.out
     assert "reachable: " in said.out
     assert not Path(db).exists()
+
+
+def test_shipped_machines_are_checked_for_a_way_out() -> None:
+    """Each shipped machine has helpers, which are transitions of it."""
+    declared = {machine.name: {one.name for one in machine.transitions} for machine in ALL}
+
+    assert list(HELPERS) == list(declared)
+    assert all(set(helpers) <= declared[name] for name, helpers in HELPERS.items())
 
 
 def test_a_machine_that_gets_stuck(call: Call) -> None:
