@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from persistence.engine import Backend, Session
 
 _KILLED = -signal.SIGKILL
+_USED = ("persistence", "persistence.backends.postgresql")
 
 
 def crash(opening: Callable[[], Store], act: Callable[[Store], object], *, step: int) -> bool:
@@ -50,6 +51,8 @@ def crash(opening: Callable[[], Store], act: Callable[[Store], object], *, step:
     # A fork has what was imported and compiled, but must not copy the locks of other threads.
     alone = threading.active_count() == 1
     context = get_context("fork") if alone else get_context("forkserver")
+    # There, what the children need is imported once, before the first of them.
+    context.set_forkserver_preload(list(dict.fromkeys((*_USED, _home(opening), _home(act)))))
     child = context.Process(target=_live, args=(opening, act, step))
     child.start()
     child.join()
@@ -58,6 +61,11 @@ def crash(opening: Callable[[], Store], act: Callable[[Store], object], *, step:
     if code not in (0, _KILLED):
         raise ChildProcessError(f"the act failed by itself: its process ended with {code}")
     return code == _KILLED
+
+
+def _home(function: Callable[..., object]) -> str:
+    """Return the module of a function, or of that which a partial call makes."""
+    return str(getattr(function, "func", function).__module__)
 
 
 def _live(opening: Callable[[], Store], act: Callable[[Store], object], step: int) -> None:
