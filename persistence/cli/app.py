@@ -16,6 +16,7 @@ from persistence.cli import (
     launching,
     laying_out,
     looking,
+    pruning,
     working,
 )
 from persistence.cli.bench.command import bench
@@ -48,6 +49,7 @@ COMMANDS = (
     ("reject", acting.reject),
     ("pause", acting.pause),
     ("resume", acting.resume),
+    ("prune", pruning.prune),
     ("diagram", drawing.diagram),
     ("export", exporting.export),
     ("check", checking.check),
