@@ -8,6 +8,7 @@ import pytest
 
 from persistence import ManualClock, Store, open_store
 from tests.conftest import START
+from tests.hosts.simulated_process import Process
 from tests.hosts.simulation import Kind, World
 
 HISTORIES = 10_000
@@ -16,7 +17,7 @@ ON_POSTGRESQL = 300
 
 def played(store: Store, clock: ManualClock, seed: int) -> World:
     """Play one history; a failing seed replays."""
-    world = World(store, clock, seed)
+    world = World(store, clock, seed, Process)
     world.play()
     return world
 
@@ -79,7 +80,7 @@ def test_the_simulation_sees_a_second_message() -> None:
     found = []
     with open_store(":memory:", clock=clock) as store:
         for seed in range(600):
-            world = World(store, clock, seed, forgetful=True)
+            world = World(store, clock, seed, Process, forgetful=True)
             world.play()
             found += world.check()
 
