@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from attrs import frozen
 
 from persistence.change import Change
-from persistence.dialect import column_type
+from persistence.dialect import column_type, short
 from persistence.expressions import Scope, condition, constant
 from persistence.recording import Recorder
 from statemachine.fields import ENGINE_FIELDS
@@ -101,7 +101,7 @@ class Guardrails:
 
 def index_name(machine: Machine, rule: str) -> str:
     """Return the name of the unique index that holds a uniqueness rule."""
-    return f"{machine.table}_{rule.replace(' ', '_')}"
+    return short(f"{machine.table}_{rule.replace(' ', '_')}")
 
 
 def guardrails(machine: Machine, dialect: Dialect) -> Guardrails:

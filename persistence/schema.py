@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from persistence.dialect import Key, Whole, column_type, text_of
+from persistence.dialect import Key, Whole, column_type, short, text_of
 from persistence.expressions import Scope, all_of, condition
 from persistence.rules import guardrails, index_name
 from statemachine.kinds import MAX_INSTANT, Boolean, Choice, Instant
@@ -180,8 +180,8 @@ def _checks(machine: Machine, scope: Scope) -> list[tuple[str, sa.ColumnElement[
                 allowed = column.between(sa.literal(0, sa.BigInteger()), last)
             case _:
                 continue
-        checks.append((f"{machine.table} {field.name}", allowed))
+        checks.append((short(f"{machine.table} {field.name}"), allowed))
     for invariant in machine.invariants:
         stated = condition(invariant.condition, scope)
-        checks.append((f"{machine.table}: {invariant.name}", stated.is_(sa.true())))
+        checks.append((short(f"{machine.table}: {invariant.name}"), stated.is_(sa.true())))
     return checks

@@ -95,8 +95,8 @@ class PostgresqlDialect:
             # A transition may be committed between the reading of a revision and this.
             _function(
                 f"{table}_guard_event",
-                f"IF NEW.machine = '{machine.name}' AND NOT EXISTS (SELECT 1 FROM {table} r"
-                f" WHERE r.{machine.key.name} = NEW.key"
+                f"IF NEW.machine = '{machine.name}' AND NOT EXISTS (SELECT 1 FROM {_quote(table)} r"
+                f" WHERE r.{_quote(machine.key.name)} = NEW.key"
                 " AND NEW.revision BETWEEN 1 AND r.revision)"
                 f" THEN {_raise('no such step was made')} END IF; RETURN NEW;",
             ),
@@ -214,6 +214,10 @@ _FROM_OUTSIDE = "WHEN (pg_trigger_depth() = 0)"
 """Our own triggers append the steps; every other insert into the history comes from outside."""
 
 
+def _quote(name: str) -> str:
+    return PostgresqlDialect.ddl.identifier_preparer.quote(name)
+
+
 def _function(name: str, body: str) -> str:
     return (
         f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS"
@@ -223,14 +227,14 @@ def _function(name: str, body: str) -> str:
 
 def _trigger(name: str, event: str, table: str, *, when: str = "", function: str = "") -> str:
     return (
-        f"CREATE TRIGGER {name} {event} ON {table} FOR EACH ROW {when}"
+        f"CREATE TRIGGER {_quote(name)} {event} ON {_quote(table)} FOR EACH ROW {when}"
         f" EXECUTE FUNCTION {function or name}()"
     )
 
 
 def _truncate(table: str) -> str:
     return (
-        f"CREATE TRIGGER {table}_not_truncated BEFORE TRUNCATE ON {table}"
+        f"CREATE TRIGGER {table}_not_truncated BEFORE TRUNCATE ON {_quote(table)}"
         " FOR EACH STATEMENT EXECUTE FUNCTION sqlatch_refuse()"
     )
 

@@ -73,37 +73,38 @@ class SqliteDialect:
 
     def guard_ddl(self, rails: Guardrails) -> tuple[str, ...]:
         """Return the triggers; RAISE(ABORT) holds under OR REPLACE and OR IGNORE too."""
-        table = rails.machine.table
-        key = rails.machine.key.name
+        table, on = rails.machine.table, _quote(rails.machine.table)
+        key, column = rails.machine.key.name, _quote(rails.machine.key.name)
+        rowid = next(name for name in _ROW_NUMBERS if name not in rails.machine.fields)
         exists = (
-            f"SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE {key} = NEW.{key})"
+            f"SELECT CASE WHEN EXISTS (SELECT 1 FROM {on} WHERE {column} = NEW.{column})"
             f" THEN RAISE(ABORT, 'sqlatch:exists:{key}') END;"
         )
         slots = [
             f"SELECT CASE WHEN {slot.entered} AND {slot.taken}"
-            f" THEN RAISE(ABORT, 'sqlatch:unique:{slot.name}') END;"
+            f" THEN RAISE(ABORT, {_text(f'sqlatch:unique:{slot.name}')}) END;"
             for slot in rails.slots
         ]
         insert = rails.insert
         return (
             _trigger(
                 f"{table}_{insert.name}",
-                f"BEFORE INSERT ON {table}",
+                f"BEFORE INSERT ON {on}",
                 f"SELECT CASE WHEN {insert.broken}"
                 f" THEN RAISE(ABORT, 'sqlatch:illegal:{insert.message}') END;"
                 f" {exists} {' '.join(slots)}",
             ),
-            _unchosen(table, "rowid"),
+            _unchosen(table, rowid),
             _refusing(
                 f"{table}_numbered",
-                f"AFTER INSERT ON {table}",
-                "NEW.rowid < 1",
+                f"AFTER INSERT ON {on}",
+                f"NEW.{rowid} < 1",
                 "illegal:rowid: not to be chosen",
             ),
             _refusing(
                 f"{table}_rowid",
-                f"BEFORE UPDATE ON {table}",
-                "NEW.rowid <> OLD.rowid",
+                f"BEFORE UPDATE ON {on}",
+                f"NEW.{rowid} <> OLD.{rowid}",
                 f"illegal:{key}: immutable",
             ),
             *(self._update(table, rule) for rule in rails.update),
@@ -115,29 +116,28 @@ class SqliteDialect:
         )
 
     def _update(self, table: str, rule: Rule) -> str:
-        event = f"BEFORE UPDATE OF {', '.join(rule.columns)} ON {table}"
+        event = f"BEFORE UPDATE OF {_columns(rule.columns)} ON {_quote(table)}"
         return _refusing(f"{table}_{rule.name}", event, rule.broken, f"illegal:{rule.message}")
 
     def _slot(self, table: str, slot: Slot) -> str:
         """The unique index alone would let OR REPLACE delete the row in the way."""
-        event = f"BEFORE UPDATE OF {', '.join(slot.columns)} ON {table}"
+        event = f"BEFORE UPDATE OF {_columns(slot.columns)} ON {_quote(table)}"
         when = f"{slot.entered} AND {slot.taken}"
         return _refusing(f"{slot.name}_slot", event, when, f"unique:{slot.name}")
 
     def _delete(self, table: str, machine: str) -> str:
         when = f"NOT EXISTS (SELECT 1 FROM sqlatch_permit WHERE machine = '{machine}')"
         message = "illegal:rows are deleted by retention only"
-        return _refusing(f"{table}_kept", f"BEFORE DELETE ON {table}", when, message)
+        return _refusing(f"{table}_kept", f"BEFORE DELETE ON {_quote(table)}", when, message)
 
     def _append(self, table: str, event: str, rails: Guardrails, source: str, changes: str) -> str:
-        quote = self.ddl.identifier_preparer.quote
-        columns = ", ".join(quote(name) for name, _ in rails.history)
+        columns = _columns([name for name, _ in rails.history])
         values = ", ".join(value for _, value in rails.history)
         name = event.partition(" ")[0].lower()
         when = " WHEN NEW.revision <> OLD.revision" if name == "update" else ""
         return _trigger(
             f"{table}_history_{name}",
-            f"AFTER {event} ON {table}{when}",
+            f"AFTER {event} ON {_quote(table)}{when}",
             f"INSERT INTO {HISTORY.name} ({columns}, source, changes)"
             f" VALUES ({values}, {source}, {changes});",
         )
@@ -145,13 +145,14 @@ class SqliteDialect:
     def _genuine(self, rails: Guardrails) -> str:
         """SQLite has no trigger depth: a history row must match its row's present revision."""
         machine = rails.machine
+        table = _quote(machine.table)
         when = (
-            f"NEW.machine = '{machine.name}' AND NOT EXISTS (SELECT 1 FROM {machine.table} r"
-            f' WHERE r.{machine.key.name} = NEW."key" AND r.revision = NEW.revision'
+            f"NEW.machine = '{machine.name}' AND NOT EXISTS (SELECT 1 FROM {table} r"
+            f' WHERE r.{_quote(machine.key.name)} = NEW."key" AND r.revision = NEW.revision'
             " AND (NEW.event IS NOT NULL AND NEW.transition IS NULL AND NEW.source IS NULL"
             " AND NEW.dest IS NULL AND NEW.generation IS NULL"
             " OR NEW.event IS NULL AND r.last_transition = NEW.transition"
-            f" AND r.last_call = NEW.call AND r.{machine.state.name} = NEW.dest"
+            f" AND r.last_call = NEW.call AND r.{_quote(machine.state.name)} = NEW.dest"
             " AND r.updated_at = NEW.at))"
         )
         name, event = f"{machine.table}_history_genuine", f"BEFORE INSERT ON {HISTORY.name}"
@@ -203,6 +204,9 @@ class SqliteDialect:
         return ()
 
 
+_ROW_NUMBERS = ("rowid", "_rowid_", "oid")
+"""SQLite's names for a row's number; a column of that name takes its place."""
+
 _CATALOG = """
 SELECT type || ' ' || CASE type WHEN 'table' THEN '' ELSE lower(tbl_name) || '.' END || name, sql
 FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'
@@ -213,8 +217,20 @@ ORDER BY 1
 """
 
 
+def _quote(name: str) -> str:
+    return SqliteDialect.ddl.identifier_preparer.quote(name)
+
+
+def _columns(names: Sequence[str]) -> str:
+    return ", ".join(_quote(name) for name in names)
+
+
+def _text(constant: str) -> str:
+    return "'" + constant.replace("'", "''") + "'"
+
+
 def _trigger(name: str, event: str, body: str) -> str:
-    return f"CREATE TRIGGER {name} {event} BEGIN {body} END"
+    return f"CREATE TRIGGER {_quote(name)} {event} BEGIN {body} END"
 
 
 def _unchosen(table: str, column: str) -> str:
@@ -222,12 +238,14 @@ def _unchosen(table: str, column: str) -> str:
 
     Before an insert SQLite shows -1 for a number that is not given; -1 itself is caught afterwards.
     """
-    event, message = f"BEFORE INSERT ON {table}", f"illegal:{column}: not to be chosen"
+    event, message = f"BEFORE INSERT ON {_quote(table)}", f"illegal:{column}: not to be chosen"
     return _refusing(f"{table}_unchosen", event, f"NEW.{column} <> -1", message)
 
 
 def _refusing(name: str, event: str, when: str, message: str) -> str:
-    return _trigger(name, f"{event} WHEN {when}", f"SELECT RAISE(ABORT, 'sqlatch:{message}');")
+    return _trigger(
+        name, f"{event} WHEN {when}", f"SELECT RAISE(ABORT, {_text(f'sqlatch:{message}')});"
+    )
 
 
 SQLITE = SqliteDialect()
