@@ -31,15 +31,24 @@ def _aware(_: ManualClock, __: object, value: datetime) -> None:
     admit(Instant(), value, "instant")
 
 
+def _in_utc(value: datetime) -> datetime:
+    """A zone's wall clock is no clock: a day added to it lasts 23 to 25 hours."""
+    given: object = value
+    aware = isinstance(given, datetime) and given.utcoffset() is not None
+    return value.astimezone(UTC) if aware else value
+
+
 @define
 class ManualClock:
     """A clock that stands still until it is moved: for tests, simulation and replay.
 
     Attributes:
-        instant: The present instant; aware, 1970 to 9999.
+        instant: The present instant; aware, 1970 to 9999; kept in UTC.
     """
 
-    instant: datetime = field(default=datetime(2030, 1, 1, tzinfo=UTC), validator=_aware)
+    instant: datetime = field(
+        default=datetime(2030, 1, 1, tzinfo=UTC), converter=_in_utc, validator=_aware
+    )
 
     def now(self) -> datetime:
         """Return the instant that it was last set to."""
