@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from persistence.execute import take_next
 from persistence.refusal import recall
+from persistence.stores.claims import part_of
 from statemachine.errors import InvalidArgument
 from statemachine.machines import HolderKind
 from statemachine.outcome import Refused
@@ -68,7 +69,7 @@ def take_batch(
     rows: list[Row] = []
     taken = list(exclude)
     for number in range(limit):
-        caller = engine.caller(None if call is None else f"{call}/{number}", actor)
+        caller = engine.caller(None if call is None else part_of(call, number), actor)
         row = yield from take_next(program, name, params, caller, taken)
         if isinstance(row, Refused):
             break
@@ -84,7 +85,7 @@ def _recalled(
     transition = program.machine.selection(name).transition
     rows: list[Row] = []
     for number in range(MAX_BATCH):
-        caller = engine.caller(f"{call}/{number}")
+        caller = engine.caller(part_of(call, number))
         outcome = yield from recall(program, transition, None, params, caller)
         if outcome is None:
             return rows if number else None

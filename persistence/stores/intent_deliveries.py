@@ -95,7 +95,7 @@ class IntentDeliveries(IntentRecords):
         """
         token = mint(token)
         values = {**delivering(holder, lease, holder_kind, token), "session_id": session_id}
-        who = actor or Actor(str(holder_kind), str(holder))
+        who = Actor(str(holder_kind), str(holder)) if actor is None else actor
         row = yield from self.call("claim", intent_id, values, call=call, actor=who)
         return row if isinstance(row, Refused) else IntentClaim(self.record(row), token)
 
@@ -137,7 +137,7 @@ class IntentDeliveries(IntentRecords):
             "claim_eligible",
             params,
             engine=self.engine,
-            actor=actor or Actor(str(holder_kind), str(holder)),
+            actor=Actor(str(holder_kind), str(holder)) if actor is None else actor,
             call=call,
             limit=limit_of(limit, MAX_BATCH),
             exclude=passed,

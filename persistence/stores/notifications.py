@@ -185,7 +185,7 @@ class NotificationOperations(Operations):
             "claim_batch",
             self.admitted(self.program.machine.transition("claim").params, values),
             engine=self.engine,
-            actor=actor or Actor(str(holder_kind), str(holder)),
+            actor=Actor(str(holder_kind), str(holder)) if actor is None else actor,
             call=call,
             limit=limit_of(limit, MAX_BATCH),
         )
