@@ -8,6 +8,7 @@ from statemachine.machine import Machine
 from statemachine.machines import ALL
 from statemachine.promela import to_promela
 from tests.cli.conftest import Call
+from tests.order import ORDER
 
 
 @pytest.mark.parametrize("machine", ALL, ids=lambda machine: machine.name)
@@ -17,6 +18,13 @@ def test_export_for_spin(call: Call, machine: Machine, rows: int) -> None:
     printed = call("export", machine.name, "--format", "promela", "--rows", str(rows))
 
     assert (printed.code, printed.out) == (0, to_promela(machine, rows=rows))
+
+
+def test_export_of_an_own_machine(call: Call) -> None:
+    """An own machine is named by its module."""
+    printed = call("export", "tests.order:ORDER")
+
+    assert (printed.code, printed.out) == (0, to_promela(ORDER))
 
 
 @pytest.mark.parametrize(
