@@ -44,23 +44,35 @@ _TOKENS = tuple(bytes([number]) * TOKEN_BYTES for number in (1, 2, 3))
 def arguments(kind: Kind) -> st.SearchStrategy[object]:
     """Return the Python values that a call may give for a kind, without None.
 
-    Most are few and plain, so that calls meet; some lie at the kind's bounds; some are any. They
+    Some are few and plain, so that calls meet; some lie at the kind's bounds; some are any. They
     shrink to the plainest.
     """
-    few = st.sampled_from(usual(kind)) if usual(kind) else _any(kind)
-    odd = at_bounds(kind)
-    return st.one_of(few, few, few, st.sampled_from(odd) if odd else few, _any(kind))
+    return few(kind) | odd(kind)
 
 
 def parameters(params: Iterable[Param]) -> st.SearchStrategy[dict[str, object]]:
     """Return the arguments of a call, by name: those of a transition's or creation's `params`."""
-    return st.fixed_dictionaries({param.name: argument(param) for param in params})
+    return st.fixed_dictionaries(
+        {
+            param.name: st.none() | arguments(param.kind)
+            if param.optional
+            else arguments(param.kind)
+            for param in params
+        }
+    )
 
 
-def argument(param: Param) -> st.SearchStrategy[object]:
-    """Return what a call may give for a parameter; None where it is optional."""
-    values = arguments(param.kind)
-    return st.none() | values if param.optional else values
+@functools.cache
+def few(kind: Kind) -> st.SearchStrategy[object]:
+    """Return the plain values of a kind."""
+    return st.sampled_from(usual(kind)) if usual(kind) else _any(kind)
+
+
+@functools.cache
+def odd(kind: Kind) -> st.SearchStrategy[object]:
+    """Return the values at a kind's bounds, and any."""
+    bounds = at_bounds(kind)
+    return st.sampled_from(bounds) | _any(kind) if bounds else _any(kind)
 
 
 @functools.cache

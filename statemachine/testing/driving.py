@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, NoReturn, assert_never
 
 from statemachine.errors import IllegalTransition, SqlatchError
 from statemachine.kinds import MILLISECOND
@@ -13,11 +13,10 @@ from statemachine.testing.asking import Asked, Together
 from statemachine.testing.choosing import rank
 from statemachine.testing.history_laws import history_faults
 from statemachine.testing.model import Made, Outcome, Stored
-from statemachine.testing.story import Disagreement, differing, told, written
+from statemachine.testing.story import Disagreement, differing, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from datetime import timedelta
 
     from statemachine.kinds import Row
     from statemachine.testing.faces import Rows, StoppedClock
@@ -41,16 +40,12 @@ class Driver:
         self._clock = clock
         self._story: list[str] = []
 
-    def wait(self, by: timedelta) -> None:
-        """Move the clock."""
-        self._clock.ms += by // MILLISECOND
-        self._story.append(f"time passes: {written(by)}")
-
     def make(self, asked: Asked | Together) -> None:
         """Make one call, or several together."""
         if isinstance(asked, Together):
             self._make_together(asked)
             return
+        self._clock.ms += asked.after // MILLISECOND
         found = _answered(lambda: self._call(asked))
         key = self._key_of(found) if asked.key is None else asked.key
         made = self._made(asked, key)
@@ -96,7 +91,7 @@ class Driver:
         steps = [f"together, {one}" for one in asked.calls]
         if isinstance(found, SqlatchError):
             self._story += steps
-            raise self._disagreement("an outcome of each call", told(self._machine, None, found))
+            self._disagree("an outcome of each call", told(self._machine, None, found))
         declared = self._machine.transition(asked.name).params
         ways = self._model.apply_many(
             asked.name,
@@ -146,7 +141,7 @@ class Driver:
         right = [one for one in outcomes if self._agrees(one.answer, found)]
         if not right:
             self._story.append(step)
-            raise self._disagreement(*self._sides(before, outcomes[0].answer, found))
+            self._disagree(*self._sides(before, outcomes[0].answer, found))
         self._story.append(f"{step} {told(self._machine, before, found)}")
         self._model.accept(right[0])
 
@@ -164,9 +159,9 @@ class Driver:
         found = {self._key_of(record): record for record in listed}
         for key in dict.fromkeys((*declared, *found)):
             if declared.get(str(key)) != found.get(key):
-                raise self._row(key, declared.get(str(key)), found.get(key))
+                self._disagree_on(key, declared.get(str(key)), found.get(key))
         if [self._key_of(record) for record in listed] not in self._orders():
-            raise self._disagreement("a list in the declared order", ", ".join(map(str, found)))
+            self._disagree("a list in the declared order", ", ".join(map(str, found)))
         for key in touched:
             if key is not None:
                 self._compare_row(key, declared.get(key))
@@ -174,19 +169,19 @@ class Driver:
     def _compare_row(self, key: str, declared: object) -> None:
         found = self._rows.get(key)
         if found != declared:
-            raise self._row(key, declared, found)
+            self._disagree_on(key, declared, found)
         events = self._rows.history(key, limit=_EVERYTHING)
         expected = self._model.events.get(key, [])
         for number in range(max(len(events), len(expected))):
             one, other = expected[number : number + 1], events[number : number + 1]
             if one != other:
                 said, is_ = differing(next(iter(one), None), next(iter(other), None))
-                raise self._disagreement(
+                self._disagree(
                     f"event {number + 1} of {key!r}: {said}", f"event {number + 1}: {is_}"
                 )
         faults = history_faults(self._machine, events, self._model.rows[key]) if events else ()
         if faults:
-            raise self._disagreement(f"a lawful history of {key!r}", "; ".join(faults))
+            self._disagree(f"a lawful history of {key!r}", "; ".join(faults))
 
     def _orders(self) -> list[list[str]]:
         """Return the keys in the order of lists, with NULL before everything, and behind it."""
@@ -197,12 +192,13 @@ class Driver:
             for first in (True, False)
         ]
 
-    def _row(self, key: object, declared: object, found: object) -> Disagreement:
+    def _disagree_on(self, key: object, declared: object, found: object) -> NoReturn:
         said, is_ = differing(declared, found)
-        return self._disagreement(f"row {key!r}: {said}", f"row {key!r}: {is_}")
+        self._disagree(f"row {key!r}: {said}", f"row {key!r}: {is_}")
 
-    def _disagreement(self, declared: str, found: str) -> Disagreement:
-        return Disagreement(self._machine.name, self._story, declared, found)
+    def _disagree(self, declared: str, found: str) -> NoReturn:
+        # All from one place: to Hypothesis it is one failure, of which it shrinks the shortest.
+        raise Disagreement(self._machine.name, self._story, declared, found)
 
 
 def _answered(call: Callable[[], Any]) -> Any:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from statemachine.examples import NOW_MS, PERIOD_MS
-from statemachine.kinds import MILLISECOND, Instant
+from statemachine.examples import NOW_MS
 from statemachine.outcome import Actor
 from statemachine.testing.asking import Asked, Asking, Together
 from statemachine.testing.driving import Driver
@@ -27,6 +25,10 @@ if TYPE_CHECKING:
 _Drawing: TypeAlias = "Callable[[Asking, st.DrawFn], Asked | Together]"
 
 ACTORS = tuple(Actor("person", name) for name in ("ada", "bob", "cleo"))
+
+
+def _has_made_calls(test: MachineTest) -> bool:
+    return bool(test.made)
 
 
 class MachineTest(RuleBasedStateMachine):
@@ -47,7 +49,7 @@ class MachineTest(RuleBasedStateMachine):
         self._clock = StoppedClock(NOW_MS)
         store = self._resources.enter_context(type(self).opening(self._clock))
         self.model = Model(self.declared)
-        self.asking = Asking(self.model, ACTORS)
+        self.asking = Asking(self.model, self._clock, ACTORS)
         self.driver = Driver(self.model, store.machine(self.declared), self._clock)
         self.made: list[Asked | Together] = []
 
@@ -60,30 +62,11 @@ class MachineTest(RuleBasedStateMachine):
         self.made.append(asked)
         self.driver.make(asked)
 
-    @rule(by=st.runner().flatmap(lambda test: st.sampled_from(test.waits())))
-    def time_passes(self, by: timedelta) -> None:
-        """Move the clock on."""
-        self.driver.wait(by)
-
-    @precondition(lambda test: bool(test.made))
+    @precondition(_has_made_calls)
     @rule(call=st.runner().flatmap(lambda test: st.sampled_from(test.made[::-1])))
     def again(self, call: Asked | Together) -> None:
         """Make a call that was made before, under the same id if it had one."""
         self.driver.make(call)
-
-    def waits(self) -> list[timedelta]:
-        """Return for how long time may pass: a little, a lease, up to what a row waits for."""
-        fields = self.declared.fields
-        due = [
-            int(plain) - self._clock.ms
-            for row in self.model.rows.values()
-            for name, plain in row.items()
-            if plain is not None and isinstance(fields[name].kind, Instant)
-        ]
-        near = [ms + beside for ms in due for beside in (0, -1, 1) if 0 < ms < 10 * PERIOD_MS]
-        return [
-            ms * MILLISECOND for ms in dict.fromkeys((PERIOD_MS, *near, 1, 3_600_000)) if ms > 0
-        ]
 
 
 def machine_test(machine: Machine, opening: Opening) -> type[MachineTest]:
@@ -115,26 +98,28 @@ def machine_test(machine: Machine, opening: Opening) -> type[MachineTest]:
     drawings: list[tuple[str, _Drawing]] = [
         *((c.name, partial(Asking.creation, name=c.name)) for c in machine.creations),
         *((t.name, partial(Asking.transition, name=t.name)) for t in machine.transitions),
-        *((f"next_{s.name}", partial(Asking.selection, name=s.name)) for s in machine.selections),
+        *((("take_next", Asking.selection),) if machine.selections else ()),
+        ("out_of_turn", Asking.out_of_turn),
         ("together", Asking.together),
     ]
     members: dict[str, object] = {"declared": machine, "opening": staticmethod(opening)}
-    for number, (name, drawing) in enumerate(drawings):
+    states = {t.name: t.source for t in machine.transitions}
+    states |= {c.name: () for c in machine.creations}
+    for name, drawing in drawings:
         function = _function_name(name, (*dir(MachineTest), *members))
-        on_rows = number >= len(machine.creations)
-        members[function] = _rule(function, drawing, on_rows=on_rows)
+        members[function] = _rule(function, drawing, states.get(name, machine.states))
     title = "".join(word.title() for word in re.split(r"[\W_]+", machine.name))
     return type(f"{title}Test", (MachineTest,), members)
 
 
-def _rule(name: str, drawing: _Drawing, *, on_rows: bool) -> object:
+def _rule(name: str, drawing: _Drawing, states: tuple[str, ...]) -> object:
     def step(test: MachineTest, call: Asked | Together) -> None:
         test.make(call)
 
     step.__name__ = step.__qualname__ = name
     step.__doc__ = f"Make {name}."
     ruled = rule(call=_drawn(drawing))(step)
-    return precondition(_has_rows)(ruled) if on_rows else ruled
+    return precondition(_in_one_of(states))(ruled) if states else ruled
 
 
 def _drawn(drawing: _Drawing) -> st.SearchStrategy[Asked | Together]:
@@ -146,8 +131,12 @@ def _drawn(drawing: _Drawing) -> st.SearchStrategy[Asked | Together]:
     return drawn()
 
 
-def _has_rows(test: MachineTest) -> bool:
-    return bool(test.model.rows)
+def _in_one_of(states: tuple[str, ...]) -> Callable[[MachineTest], bool]:
+    def in_one_of(test: MachineTest) -> bool:
+        column = test.declared.state.name
+        return any(row[column] in states for row in test.model.rows.values())
+
+    return in_one_of
 
 
 def _function_name(name: str, taken: Iterable[str]) -> str:

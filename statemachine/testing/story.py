@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from statemachine.errors import SqlatchError
+from statemachine.errors import SqlatchError, UniquenessConflict
 from statemachine.outcome import Refused
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ def told(machine: Machine, before: Row | None, answer: object) -> str:
     match answer:
         case Refused():
             return str(answer).removeprefix(f"{answer.transition} ")
+        case UniquenessConflict():
+            return f"refused: {answer.rule!r} is taken"
         case SqlatchError():
             return f"{type(answer).__name__}: {answer}"
         case None:
