@@ -94,16 +94,12 @@ class Program:
         """Return the UPDATE that takes a selection's next row."""
         return self.once("next", name, lambda: self._next(self.machine.selection(name)))
 
-    def pick(self, name: str) -> Statement:
-        """Return the SELECT of a selection's next key, locked where the database locks rows."""
-        return self.once("pick", name, lambda: self._pick(name, lock=True))
-
     def look(self, name: str) -> Statement:
         """Return the SELECT of a selection's next key, whoever has it locked."""
-        return self.once("look", name, lambda: self._pick(name, lock=False))
+        return self.once("look", name, lambda: self._look(name))
 
     def choices(self, name: str, arm: int) -> Statement:
-        """Return the SELECT of the next keys of one arm of a selection; locked as by `pick`."""
+        """Return the SELECT of next keys of one arm of a selection; locked where rows can be."""
         return self.once("choices", f"{name}/{arm}", lambda: self._choices(name, arm))
 
     def insert(self, name: str) -> Statement:
@@ -247,8 +243,8 @@ class Program:
             entering=entering,
         )
 
-    def _pick(self, name: str, *, lock: bool) -> Statement:
-        chosen = self._chooser.key(self.machine.selection(name), self._moment(), lock=lock)
+    def _look(self, name: str) -> Statement:
+        chosen = self._chooser.key(self.machine.selection(name), self._moment(), lock=False)
         return self.statement(sa.select(chosen))
 
     def _choices(self, name: str, arm: int) -> Statement:

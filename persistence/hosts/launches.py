@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, assert_never
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 LEASE = timedelta(seconds=30)
 CHANGED = "Workflow source changed after the launch was queued"
-_log = logging.getLogger(__name__)
 
 
 class Launches:
