@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT = 20
 MAX_BATCH = 100
-MAX_EXCLUDED = 1_000
 
 
 def delivering(

@@ -16,7 +16,7 @@ from statemachine.kinds import MAX_INSTANT, Duration, Integer, admit
 from statemachine.simulate import admit_params
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from persistence.compile import Program
     from persistence.engine import Engine
@@ -30,6 +30,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 MAX_LISTED = 1_000
+MAX_EXCLUDED = 1_000
 
 
 @frozen
@@ -88,6 +89,14 @@ class Operations:
         """
         field = self.program.machine.fields[self.program.machine.key.name]
         return str(admit(field.kind, value, name or field.name))
+
+    def excluded(self, keys: Collection[str]) -> list[str]:
+        """Return the keys that a call passes over.
+
+        Raises:
+            InvalidArgument: More than 1,000, or one that is none.
+        """
+        return [self.key(key, "exclude") for key in items_of(keys, "exclude", MAX_EXCLUDED)]
 
     def steps(self, key: object, *, after_revision: int, limit: int) -> Operation[list[Event]]:
         """Read a row's history behind a revision, oldest first.
@@ -163,7 +172,7 @@ def limit_of(value: object, most: int = MAX_LISTED) -> int:
     return int(admit(Integer(1, most), value, "limit") or 0)
 
 
-def texts_of(values: object, field: str, most: int) -> tuple[object, ...]:
+def items_of(values: object, field: str, most: int) -> tuple[object, ...]:
     """Return a bounded collection as a tuple; a single text is no collection.
 
     Raises:

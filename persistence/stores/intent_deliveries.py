@@ -11,11 +11,10 @@ from persistence.stores.claims import mint
 from persistence.stores.deliveries import (
     DEFAULT_LIMIT,
     MAX_BATCH,
-    MAX_EXCLUDED,
     delivering,
     take_batch,
 )
-from persistence.stores.face import limit_of, texts_of
+from persistence.stores.face import limit_of
 from persistence.stores.intent_records import IntentRecords
 from statemachine.errors import InvalidArgument
 from statemachine.machines import HolderKind, TurnIntent, TurnResolution
@@ -131,7 +130,6 @@ class IntentDeliveries(IntentRecords):
         token = mint(token)
         values = {**delivering(holder, lease, holder_kind, token), "session_id": session_id}
         params = self.admitted(self.program.machine.transition("claim_eligible").params, values)
-        passed = [self.key(key) for key in texts_of(exclude, "exclude", MAX_EXCLUDED)]
         rows = yield from take_batch(
             self.program,
             "claim_eligible",
@@ -140,7 +138,7 @@ class IntentDeliveries(IntentRecords):
             actor=Actor(str(holder_kind), str(holder)) if actor is None else actor,
             call=call,
             limit=limit_of(limit, MAX_BATCH),
-            exclude=passed,
+            exclude=self.excluded(exclude),
         )
         rows.sort(key=lambda row: (row["eligible_at"], row["intent_id"]))
         return [IntentClaim(self.record(row), token) for row in rows]

@@ -17,7 +17,7 @@ from persistence.reading import (
 )
 from persistence.refusal import read
 from persistence.stores.deliveries import DEFAULT_LIMIT, MAX_BATCH
-from persistence.stores.face import Operations, limit_of, texts_of
+from persistence.stores.face import Operations, items_of, limit_of
 from persistence.stores.turn_facts import own_facts
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import Choice, Text, admit
@@ -171,11 +171,11 @@ class IntentRecords(Operations):
             params["run_id"] = admit(RUN_ID, run_id, "run_id")
         equal = tuple(name for name in ("target_session_id", "run_id") if name in params)
         known = Choice(TurnStatus)
-        given = texts_of(statuses, "statuses", len(TurnStatus))
+        given = items_of(statuses, "statuses", len(TurnStatus))
         states = [str(admit(known, status, "statuses")) for status in given]
         params[STATES_BIND] = self.program.dialect.as_list(states)
         if after is not None:
-            params[AFTER_BIND] = self.key(after)
+            params[AFTER_BIND] = self.key(after, "after")
         wanted = Listing(equal, states=bool(states), after=after is not None, newest_first=True)
         answer = yield Query(listing(self.program, wanted), params)
         return [self.record(self.program.row(row)) for row in answer.rows]

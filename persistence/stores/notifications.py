@@ -244,7 +244,7 @@ class NotificationOperations(Operations):
             LIMIT_BIND: limit_of(limit, MAX_BATCH),
         }
         if after is not None:
-            params[AFTER_BIND] = self.key(after)
+            params[AFTER_BIND] = self.key(after, "after")
         wanted = Listing(("target_session_id",), states=True, after=after is not None)
         answer = yield Query(listing(self.program, wanted), params)
         return [self._record(self.program.row(row)) for row in answer.rows]

@@ -21,10 +21,10 @@ from persistence.stores.face import (
     MAX_LISTED,
     Face,
     Operations,
+    items_of,
     limit_of,
     selecting,
     single,
-    texts_of,
     whole,
 )
 from statemachine.errors import InvalidArgument
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from persistence.operation import Operation
-
-MAX_EXCLUDED = 1_000
 
 
 class RowOperations(Operations):
@@ -111,7 +109,7 @@ class RowOperations(Operations):
         """
         declared = self.program.machine.transition(name).params
         given = []
-        for call in texts_of(calls, "calls", MAX_LISTED):
+        for call in items_of(calls, "calls", MAX_LISTED):
             if not isinstance(call, RowCall):
                 raise InvalidArgument("calls", "of RowCall")
             params = self.admitted(declared, call.values)
@@ -146,9 +144,8 @@ class RowOperations(Operations):
             UnknownTransition, InvalidArgument: Nothing was written.
         """
         params = self.admitted(self.program.machine.selection_params(name), values)
-        passed = [self.key(key, "exclude") for key in texts_of(exclude, "exclude", MAX_EXCLUDED)]
         caller = self.engine.caller(call, actor)
-        row = yield from take_next(self.program, name, params, caller, passed)
+        row = yield from take_next(self.program, name, params, caller, self.excluded(exclude))
         return row if isinstance(row, Refused) else self.program.record(row)
 
     def get(self, key: str) -> Operation[Any]:
@@ -174,7 +171,7 @@ class RowOperations(Operations):
         machine = self.program.machine
         known = machine.fields[machine.state.name].kind
         chosen = [
-            str(admit(known, s, "states")) for s in texts_of(states, "states", len(machine.states))
+            str(admit(known, s, "states")) for s in items_of(states, "states", len(machine.states))
         ]
         params: dict[str, object] = {
             LIMIT_BIND: limit_of(limit),

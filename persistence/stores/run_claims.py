@@ -11,7 +11,7 @@ from persistence.engine import actor_of
 from persistence.execute import take_next
 from persistence.refusal import read
 from persistence.stores.claims import Claim, Unchanged, claim_of, derived, mint, part_of, presented
-from persistence.stores.face import Operations, limit_of, texts_of
+from persistence.stores.face import Operations, limit_of
 from persistence.stores.taking import binding, holding, runner, taking
 from statemachine.kinds import Token, admit
 from statemachine.machines import HolderKind
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from persistence.operation import Operation
     from statemachine.kinds import JsonValue, Plain, Row
 
-MAX_EXCLUDED = 1_000
 MAX_CLAIMED = 100
 
 
@@ -252,7 +251,7 @@ class RunClaims(Operations):
         ]
         name, scoped = self._scoped("claim_headless", dict(params[0]))
         keys = yield from choose_many(
-            self.program, name, scoped, len(tokens), self._passed(exclude)
+            self.program, name, scoped, len(tokens), self.excluded(exclude)
         )
         calls = [
             Call(key, params[number], self.engine.caller(None, who))
@@ -284,7 +283,7 @@ class RunClaims(Operations):
             params[field] = admit(machine.fields["origin_session_id"].kind, value, field)
         scope_name, scoped = self._scoped(name, params)
         caller = self.engine.caller(call, runner(kind, runner_id) if actor is None else actor)
-        passed = self._passed(exclude)
+        passed = self.excluded(exclude)
         row = yield from take_next(self.program, scope_name, scoped, caller, passed)
         return row if isinstance(row, Refused) else Claim(self.program.record(row), token)
 
@@ -293,6 +292,3 @@ class RunClaims(Operations):
         if self.engine.project is None:
             return f"{name}_anywhere", params
         return name, {**params, "project": self.engine.project}
-
-    def _passed(self, exclude: Collection[str]) -> list[str]:
-        return [self.key(key, "exclude") for key in texts_of(exclude, "exclude", MAX_EXCLUDED)]

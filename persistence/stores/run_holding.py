@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 from persistence.batching import Call, apply_many
 from persistence.engine import actor_of
 from persistence.stores.claims import Claim, claim_of, presented
-from persistence.stores.face import MAX_LISTED, texts_of
+from persistence.stores.face import MAX_LISTED, items_of
 from persistence.stores.run_steps import RunSteps, failing
 from statemachine.errors import InvalidArgument
 from statemachine.machines import RunOutcome
@@ -159,7 +159,7 @@ class RunHolding(RunSteps):
         declared = self.program.machine.transition("finish").params
         who = None if actor is None else actor_of(actor)
         calls = []
-        for end in texts_of(ends, "ends", MAX_LISTED):
+        for end in items_of(ends, "ends", MAX_LISTED):
             if not isinstance(end, Finish):
                 raise InvalidArgument("ends", "of Finish")
             values = {"outcome": end.outcome, "result": end.result, **presented(end.claim)}

@@ -24,7 +24,7 @@ from persistence.reading import (
 )
 from persistence.refusal import read
 from persistence.stores.claims import Claim, claim_of, presented
-from persistence.stores.face import Operations, limit_of, texts_of
+from persistence.stores.face import Operations, items_of, limit_of
 from statemachine.errors import IdentityConflict
 from statemachine.kinds import Boolean, Choice, Text, admit, canonical_json
 from statemachine.machines import RunStatus
@@ -180,7 +180,7 @@ class RunReads(Operations):
             params["origin_session_id"] = admit(Text(), origin_session_id, "origin_session_id")
         known = Choice(RunStatus)
         states = [
-            str(admit(known, s, "statuses")) for s in texts_of(statuses, "statuses", len(RunStatus))
+            str(admit(known, s, "statuses")) for s in items_of(statuses, "statuses", len(RunStatus))
         ]
         params[STATES_BIND] = self.program.dialect.as_list(states)
         if after is not None:
