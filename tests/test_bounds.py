@@ -85,6 +85,7 @@ BAD: dict[str, tuple[object, ...]] = {
     "error_message": (None, 5, True, b"x", "", " \t\n\ufeff", "x" * 2_049, "é" * 1_025, "𝄞" * 513),
     "status_detail": (5, True, b"x"),
     "lease": NO_DURATION,
+    "older_than": NO_DURATION,
     "available_at": NO_INSTANT,
     "affinity_until": NO_INSTANT,
     "max_attempts": (0, -1, True, 1.0, float("nan"), "1", 2**53 + 1),
@@ -106,7 +107,13 @@ BAD: dict[str, tuple[object, ...]] = {
 }  # fmt: skip
 """What each argument must not be, by its name."""
 
-LIMITS = {"claim_many": 100, "history": 1_000, "list": 1_000, "reap_due": 1_000}
+LIMITS = {
+    "claim_many": 100,
+    "history": 1_000,
+    "list": 1_000,
+    "prune": 1_000,
+    "reap_due": 1_000,
+}
 
 OPTIONAL_FIRST = {
     ("reserve", "run_id"), ("enqueue", "run_id"), ("enqueue", "holder_kind"),
@@ -141,6 +148,7 @@ def valid(claim: Claim) -> dict[str, object]:
         "runner_id": "w",
         "holder": "w",
         "lease": LEASE,
+        "older_than": LEASE,
         "error_code": "code",
         "error_message": "message",
         "session_id": "session",
