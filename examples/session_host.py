@@ -16,24 +16,30 @@ from datetime import timedelta
 from attrs import define, field, frozen
 
 from persistence import Claim, ManualClock, Store, open_store
-from persistence.hosts.at_work import AtWork
-from persistence.hosts.control import Answer, Control, Origin
-from persistence.hosts.deferred_turns import Arrival, DeferredTurns, NaturalTurn
-from persistence.hosts.endings import Endings
-from persistence.hosts.launch_terms import (
+from persistence.hosts import (
     Activation,
+    Answer,
+    Arrival,
+    AtWork,
     Begun,
+    Control,
+    DeferredTurns,
+    End,
+    Endings,
     Existing,
     HasEnded,
+    Launches,
     LaunchRefused,
+    NaturalTurn,
     Nothing,
+    Origin,
     Resolved,
     Started,
+    SuccessorTurns,
+    WorkflowTurn,
+    fallback_message,
+    message_id,
 )
-from persistence.hosts.launches import Launches
-from persistence.hosts.successor_turns import SuccessorTurns
-from persistence.hosts.turn_events import End, WorkflowTurn
-from persistence.hosts.turn_message import fallback_message, message_id
 from statemachine import Run, TurnCause, TurnIntent, TurnResolution
 
 LEASE = timedelta(seconds=30)

@@ -8,6 +8,7 @@ from persistence.store import Page, Store, open_store
 from persistence.stores.claims import AlreadyFinal, Cancelled, CancelRequested, Claim, Unchanged
 from persistence.stores.intent_deliveries import IntentClaim
 from persistence.stores.notifications import NotificationClaim
+from persistence.stores.run_holding import Finish
 from persistence.stores.turn_facts import TurnFacts
 from statemachine.row_call import RowCall
 
@@ -18,6 +19,7 @@ __all__ = [
     "CheckReport",
     "Claim",
     "Clock",
+    "Finish",
     "IntentClaim",
     "ManualClock",
     "NotificationClaim",

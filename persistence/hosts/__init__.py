@@ -1,10 +1,12 @@
 """What runs on a store: leases and their keeper, the worker, and a session's coordinators."""
 
-from persistence.hosts.control import Answer, Control, Level, Origin
+from persistence.hosts.at_work import AtWork
+from persistence.hosts.control import ActiveRun, Answer, Control, Level, Origin
 from persistence.hosts.deferred_turns import Arrival, DeferredTurns, Delivery, NaturalTurn
 from persistence.hosts.endings import Endings
 from persistence.hosts.keeper import LeaseKeeper
 from persistence.hosts.launch_terms import (
+    Activation,
     Begun,
     Closed,
     Existing,
@@ -32,8 +34,11 @@ from persistence.hosts.verdict import Done, Failed, Handler, Park, Verdict
 from persistence.hosts.worker import Worker
 
 __all__ = [
+    "Activation",
+    "ActiveRun",
     "Answer",
     "Arrival",
+    "AtWork",
     "Begun",
     "Closed",
     "Control",
