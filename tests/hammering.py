@@ -31,7 +31,7 @@ from tests.mutants import without_guard
 from tests.order import ORDER
 
 PROCESSES = 4
-PATIENCE = 60.0
+PATIENCE = 300.0
 LEASE_MS = 30_000
 OWN = (ORDER, GAUGE)
 MACHINES = (*ALL, *OWN)
