@@ -13,7 +13,7 @@ import pytest
 
 from persistence import Claim, ManualClock, Store
 from persistence.backends.sqlite import path_of
-from persistence.codec import json_of
+from persistence.cli.printing import run_members
 from statemachine import Reason, Refused, SqlatchError
 from tests.cases.launches import LEASE, forged, queue, start, take
 from tests.conftest import Capabilities
@@ -190,7 +190,7 @@ def test_clear_tokens_are_nowhere_but_in_memory(
     shown = [f"{answer!r} {answer}".encode() for answer in said]
     shown += [repr(store).encode(), repr(store.runs.list()).encode(), caplog.text.encode()]
     shown += [repr(store.events_after()).encode(), Raw(store, database, capabilities).content()]
-    shown += [json.dumps(json_of(a.run)).encode() for a in said if isinstance(a, Claim)]
+    shown += [json.dumps(run_members(a.run)).encode() for a in said if isinstance(a, Claim)]
     if capabilities.reopens and not capabilities.server_clock:
         file = Path(path_of(database))
         files = sorted(file.parent.glob(f"{file.name}*"))
