@@ -66,6 +66,11 @@ def access_of(
     )
 
 
+def on_server(url: str) -> bool:
+    """Tell whether a URL names a PostgreSQL database."""
+    return url.startswith(("postgresql://", "postgres://"))
+
+
 def backend_of(url: str, clock: Clock | None, access: Access) -> SqliteBackend | PostgresqlBackend:
     """Return the backend that a URL names.
 
@@ -76,7 +81,7 @@ def backend_of(url: str, clock: Clock | None, access: Access) -> SqliteBackend |
     """
     if not isinstance(url, str) or not url:  # type: ignore[redundant-expr]  # callers without types
         raise InvalidArgument("url", "a path or a URL")
-    if url.startswith(("postgresql://", "postgres://")):
+    if on_server(url):
         # psycopg costs a quarter of a second to import, and SQLite needs none of it.
         from persistence.backends.postgresql import Postgres, PostgresqlBackend  # noqa: PLC0415
 

@@ -14,7 +14,7 @@ from persistence import history
 from persistence.compile import Program, Statement
 from persistence.dialect import Key, Placeholder, text_of
 from persistence.engine import Engine
-from persistence.opening import Access, backend_of
+from persistence.opening import Access, backend_of, on_server
 from persistence.rules import guardrails
 from persistence.schema import HISTORY, LAYOUT, PERMIT, shared_ddl, table_ddl
 from statemachine.examples import NOW_MS
@@ -138,12 +138,8 @@ def scratch(
     """
     hands = _Hands()
     ruling = None if server_clock else hands
-    private = url is None or not url.startswith(("postgresql://", "postgres://"))
-    backend = backend_of(
-        ":memory:" if private else str(url),
-        ruling,
-        Access(),
-    )
+    private = url is None or not on_server(url)
+    backend = backend_of(":memory:" if private else str(url), ruling, Access())
     engine = Engine(backend, ruling, None, Actor("check", "scratch"), (machine,))
     program = engine.program(machine)
     try:

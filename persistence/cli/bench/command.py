@@ -71,7 +71,8 @@ def _measured(  # noqa: PLR0917 - the command's own options, passed on
 ) -> Iterator[tuple[str, list[Figure]]]:
     """Yield the figures of each setting, with a line that says which it is."""
     from persistence.cli.bench import backlogs, drains, works  # noqa: PLC0415 - `--help` is quick
-    from persistence.cli.bench.places import on_server, scratch  # noqa: PLC0415 - likewise
+    from persistence.cli.bench.places import scratch  # noqa: PLC0415 - likewise
+    from persistence.opening import on_server  # noqa: PLC0415 - likewise
 
     server = on_server(db)
     settings: tuple[Durability, ...] = ("normal",) if server else ("normal", "full")
@@ -113,7 +114,8 @@ def _measured(  # noqa: PLR0917 - the command's own options, passed on
 
 def _title(db: str, durability: Durability) -> str:
     """Say where it was measured, and how fast a write becomes durable there just now."""
-    from persistence.cli.bench.places import on_server, scratch, sync_ms  # noqa: PLC0415 - as above
+    from persistence.cli.bench.places import scratch, sync_ms  # noqa: PLC0415 - as above
+    from persistence.opening import on_server  # noqa: PLC0415 - as above
 
     with scratch(db) as place:
         place.store().close()

@@ -15,6 +15,7 @@ import psycopg
 from attrs import frozen
 
 from persistence.backends.sqlite import path_of
+from persistence.opening import on_server
 from persistence.store import open_store
 from statemachine.errors import StoreUnavailable
 
@@ -54,11 +55,6 @@ class Place:
     def store(self) -> Store:
         """Open it as a user does."""
         return open_store(self.url, schema=self.schema, durability=self.durability)
-
-
-def on_server(db: str) -> bool:
-    """Tell whether a URL names a PostgreSQL database."""
-    return db.startswith(("postgresql://", "postgres://"))
 
 
 @contextmanager
