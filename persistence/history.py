@@ -9,18 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from persistence.binds import (
-    LIMIT_BIND,
-)
+from persistence.binds import LIMIT_BIND
 from persistence.compile import Statement
 from persistence.dialect import Key, Placeholder, Whole, text_of
 from persistence.operation import Query
-from persistence.reading import (
-    FEED_COLUMNS,
-    SEQ_BIND,
-    TX_BIND,
-    feed,
-)
+from persistence.reading import FEED_COLUMNS, SEQ_BIND, TX_BIND, feed
 from persistence.schema import HISTORY
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import Integer, admit

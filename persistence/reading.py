@@ -8,17 +8,8 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from attrs import frozen
 
-from persistence.binds import (
-    ACTOR_BIND,
-    ACTOR_KIND_BIND,
-    CALL_BIND,
-    KEY_BIND,
-    LIMIT_BIND,
-    NOW_BIND,
-)
-from persistence.compile import (
-    Statement,
-)
+from persistence.binds import ACTOR_BIND, ACTOR_KIND_BIND, CALL_BIND, KEY_BIND, LIMIT_BIND, NOW_BIND
+from persistence.compile import Statement
 from persistence.dialect import Key, Placeholder, Whole, column_type, text_of
 from persistence.schema import HISTORY
 

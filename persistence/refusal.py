@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from persistence import history
-from persistence.binds import (
-    KEY_BIND,
-)
-from persistence.compile import (
-    rule_of_index,
-)
+from persistence.binds import KEY_BIND
+from persistence.compile import rule_of_index
 from persistence.operation import Caller, Operation, Query
 from statemachine.errors import IdentityConflict
 from statemachine.outcome import LostLease, Reason, Refused

@@ -11,16 +11,7 @@ import attrs
 from attrs import frozen
 
 from statemachine.errors import MachineError
-from statemachine.kinds import (
-    Boolean,
-    Choice,
-    Instant,
-    Integer,
-    Kind,
-    Plain,
-    Text,
-    admit,
-)
+from statemachine.kinds import Boolean, Choice, Instant, Integer, Kind, Plain, Text, admit
 
 _PLAIN_KINDS: dict[type, Kind] = {
     str: Text(),

@@ -21,13 +21,7 @@ from statemachine.parts import (
     params_in,
     states_of,
 )
-from statemachine.vocabulary import (
-    Column,
-    Param,
-    column_of,
-    columns_of,
-    terms_in,
-)
+from statemachine.vocabulary import Column, Param, column_of, columns_of, terms_in
 
 __all__ = [
     "Arm", "Creation", "Invariant", "LeaseColumns", "Machine", "OnlyBy", "Selection",

@@ -18,11 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from statemachine.machine import Machine, Transition
-    from statemachine.vocabulary import (
-        Assignment,
-        Guard,
-        Param,
-    )
+    from statemachine.vocabulary import Assignment, Guard, Param
 
 _UNNAMED = "unnamed"
 

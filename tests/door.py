@@ -11,21 +11,8 @@ import pytest
 
 from statemachine.errors import MachineError
 from statemachine.kinds import Integer, Json, Prose, Text, Token
-from statemachine.machine import (
-    Arm,
-    Creation,
-    LeaseColumns,
-    Machine,
-    OnlyBy,
-    Transition,
-)
-from statemachine.vocabulary import (
-    Assignment,
-    Condition,
-    Guard,
-    Param,
-    Set,
-)
+from statemachine.machine import Arm, Creation, LeaseColumns, Machine, OnlyBy, Transition
+from statemachine.vocabulary import Assignment, Condition, Guard, Param, Set
 
 
 class Phase(enum.StrEnum):

@@ -11,24 +11,9 @@ import pytest
 
 from statemachine.errors import UnknownTransition
 from statemachine.kinds import Boolean, Choice, Instant, Integer
-from statemachine.machine import (
-    Creation,
-    Machine,
-    OnlyBy,
-    Transition,
-)
+from statemachine.machine import Creation, Machine, OnlyBy, Transition
 from statemachine.machines import ALL
-from statemachine.vocabulary import (
-    NOW,
-    Add,
-    Column,
-    Equal,
-    Greatest,
-    Guard,
-    IsNull,
-    Param,
-    Put,
-)
+from statemachine.vocabulary import NOW, Add, Column, Equal, Greatest, Guard, IsNull, Param, Put
 from tests.door import (
     DOOR,
     LEASE,

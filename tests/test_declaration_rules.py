@@ -7,32 +7,9 @@ from typing import Any
 import pytest
 
 from statemachine.kinds import Text
-from statemachine.machine import (
-    Arm,
-    Invariant,
-    Selection,
-    Transition,
-    Uniqueness,
-)
-from statemachine.vocabulary import (
-    NOW,
-    AtMost,
-    Column,
-    Equal,
-    IsNull,
-    Less,
-    Param,
-    Set,
-)
-from tests.door import (
-    FIRST,
-    LABEL,
-    NEW,
-    OPENING,
-    SHUTTING,
-    door,
-    refused,
-)
+from statemachine.machine import Arm, Invariant, Selection, Transition, Uniqueness
+from statemachine.vocabulary import NOW, AtMost, Column, Equal, IsNull, Less, Param, Set
+from tests.door import FIRST, LABEL, NEW, OPENING, SHUTTING, door, refused
 
 
 @pytest.mark.parametrize(

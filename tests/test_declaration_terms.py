@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from statemachine.kinds import Boolean, Choice, Duration, Integer, Prose, Text, Token
-from statemachine.machine import (
-    Machine,
-    Transition,
-)
+from statemachine.machine import Machine, Transition
 from statemachine.vocabulary import (
     NOW,
     Add,

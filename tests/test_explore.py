@@ -17,16 +17,7 @@ from statemachine.machines.run_launch import RUN_LAUNCH, Run
 from statemachine.outcome import Moved
 from statemachine.path import Discovery, broken
 from statemachine.simulate import decide
-from statemachine.vocabulary import (
-    Equal,
-    Guard,
-    IsNull,
-    Less,
-    NotNull,
-    OneOf,
-    Or,
-    implies,
-)
+from statemachine.vocabulary import Equal, Guard, IsNull, Less, NotNull, OneOf, Or, implies
 from tests.mutants import with_transition, without_assignment, without_guard
 from tests.order import ORDER, PENDING, order
 

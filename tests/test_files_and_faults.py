@@ -21,12 +21,7 @@ import pytest
 
 from persistence import Claim, ManualClock, Store, open_store
 from statemachine import Refused
-from statemachine.errors import (
-    InvalidArgument,
-    SqlatchError,
-    StoreCorrupt,
-    StoreUnavailable,
-)
+from statemachine.errors import InvalidArgument, SqlatchError, StoreCorrupt, StoreUnavailable
 from tests.cases.launches import LEASE, queue, start, take
 from tests.children import forked
 from tests.conftest import Capabilities

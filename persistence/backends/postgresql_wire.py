@@ -9,10 +9,7 @@ import psycopg
 from attrs import define, frozen
 
 from persistence.backends.postgresql_errors import is_transient, translated
-from persistence.binds import (
-    CALL_BIND,
-    NOW_BIND,
-)
+from persistence.binds import CALL_BIND, NOW_BIND
 from statemachine.errors import CommitUnknown, SqlatchError, StoreUnavailable
 
 _T = TypeVar("_T")

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from persistence.backends.sqlite_errors import translated
-from persistence.binds import (
-    NOW_BIND,
-)
+from persistence.binds import NOW_BIND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

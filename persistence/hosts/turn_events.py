@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve, frozen
 
 from persistence.hosts.safe_error import redacted
-from persistence.hosts.turn_message import (
-    TurnDescriptor,
-    bounded_reason,
-    describe,
-    source_event_id,
-)
+from persistence.hosts.turn_message import TurnDescriptor, bounded_reason, describe, source_event_id
 from statemachine.canonical import UNSTORABLE
 from statemachine.machines import RunOutcome, TurnCause
 

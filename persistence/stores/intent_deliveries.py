@@ -8,12 +8,7 @@ from attrs import field, frozen
 
 from persistence.refusal import read
 from persistence.stores.claims import mint
-from persistence.stores.deliveries import (
-    DEFAULT_LIMIT,
-    MAX_BATCH,
-    delivering,
-    take_batch,
-)
+from persistence.stores.deliveries import DEFAULT_LIMIT, MAX_BATCH, delivering, take_batch
 from persistence.stores.face import limit_of
 from persistence.stores.intent_records import IntentRecords
 from statemachine.errors import InvalidArgument

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from persistence.binds import (
-    LIMIT_BIND,
-)
+from persistence.binds import LIMIT_BIND
 from persistence.execute import create
 from persistence.operation import Query
-from persistence.reading import (
-    AFTER_BIND,
-    STATES_BIND,
-    Listing,
-    listing,
-)
+from persistence.reading import AFTER_BIND, STATES_BIND, Listing, listing
 from persistence.refusal import read
 from persistence.stores.deliveries import DEFAULT_LIMIT, MAX_BATCH
 from persistence.stores.face import Operations, items_of, limit_of

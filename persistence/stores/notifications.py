@@ -7,17 +7,10 @@ from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
-from persistence.binds import (
-    LIMIT_BIND,
-)
+from persistence.binds import LIMIT_BIND
 from persistence.execute import create
 from persistence.operation import Query
-from persistence.reading import (
-    AFTER_BIND,
-    STATES_BIND,
-    Listing,
-    listing,
-)
+from persistence.reading import AFTER_BIND, STATES_BIND, Listing, listing
 from persistence.refusal import read
 from persistence.stores.claims import mint
 from persistence.stores.deliveries import DEFAULT_LIMIT, MAX_BATCH, delivering, take_batch

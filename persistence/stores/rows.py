@@ -5,17 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from persistence.batching import Call, apply_many
-from persistence.binds import (
-    LIMIT_BIND,
-)
+from persistence.binds import LIMIT_BIND
 from persistence.execute import create, take_next
 from persistence.operation import Query
-from persistence.reading import (
-    AFTER_BIND,
-    STATES_BIND,
-    Listing,
-    listing,
-)
+from persistence.reading import AFTER_BIND, STATES_BIND, Listing, listing
 from persistence.refusal import read
 from persistence.stores.face import (
     MAX_LISTED,

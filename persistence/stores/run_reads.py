@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from persistence import history
-from persistence.binds import (
-    ACTOR_BIND,
-    ACTOR_KIND_BIND,
-    CALL_BIND,
-    KEY_BIND,
-    LIMIT_BIND,
-)
+from persistence.binds import ACTOR_BIND, ACTOR_KIND_BIND, CALL_BIND, KEY_BIND, LIMIT_BIND
 from persistence.operation import Clash, Query
 from persistence.reading import (
     AFTER_BIND,

@@ -17,13 +17,8 @@ from statemachine.machines._run import (
     RunStatus,
     run,
 )
-from statemachine.machines._run_selections import (
-    INTERACTIVE,
-)
-from statemachine.parts import (
-    Invariant,
-    Uniqueness,
-)
+from statemachine.machines._run_selections import INTERACTIVE
+from statemachine.parts import Invariant, Uniqueness
 from statemachine.vocabulary import (
     And,
     AtMost,

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from statemachine.kinds import (
-    Choice,
-    Instant,
-    Integer,
-    Json,
-    Text,
-)
+from statemachine.kinds import Choice, Instant, Integer, Json, Text
 from statemachine.machines._run import (
     AVAILABLE_AT,
     EFFECT_AMBIGUOUS,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from statemachine.machine import (
-    Machine,
-)
+from statemachine.machine import Machine
 from statemachine.machines import _lease as lease
 from statemachine.machines._run import (
     CANCELLED,
@@ -32,13 +30,8 @@ from statemachine.machines._run import (
     SmallJson,
     run,
 )
-from statemachine.machines._run_rules import (
-    INVARIANTS,
-    UNIQUENESS,
-)
-from statemachine.machines._run_selections import (
-    SELECTIONS,
-)
+from statemachine.machines._run_rules import INVARIANTS, UNIQUENESS
+from statemachine.machines._run_selections import SELECTIONS
 from statemachine.machines._run_terms import (
     AFRESH,
     ATTEMPTS_LEFT,
@@ -65,16 +58,8 @@ from statemachine.machines._run_terms import (
     SOURCE_CHANGED_ERROR,
     WHEN_AVAILABLE,
 )
-from statemachine.parts import (
-    Creation,
-    OnlyBy,
-    Transition,
-)
-from statemachine.vocabulary import (
-    NOW,
-    Put,
-    Set,
-)
+from statemachine.parts import Creation, OnlyBy, Transition
+from statemachine.vocabulary import NOW, Put, Set
 
 __all__ = [
     "CLAIMED",

@@ -6,17 +6,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from statemachine.errors import MachineError
 from statemachine.fitting import is_constant_of
-from statemachine.kinds import (
-    Boolean,
-    Choice,
-    Duration,
-    Instant,
-    Integer,
-    Json,
-    Prose,
-    Text,
-    Token,
-)
+from statemachine.kinds import Boolean, Choice, Duration, Instant, Integer, Json, Prose, Text, Token
 from statemachine.promela.names import NIL
 from statemachine.promela.scope import Scope, Sort
 

@@ -10,11 +10,7 @@ from typing import Any
 import pytest
 
 from persistence import Claim, ManualClock, Store, open_store
-from statemachine import (
-    Actor,
-    InvalidArgument,
-    Reason,
-)
+from statemachine import Actor, InvalidArgument, Reason
 from tests.cases.launches import LEASE, queue, take
 from tests.conformance.quirks import refused
 from tests.conftest import START

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 from persistence import CancelRequested, Claim, ManualClock, Store
-from statemachine import (
-    InvalidArgument,
-    RunStatus,
-)
+from statemachine import InvalidArgument, RunStatus
 from tests.cases.launches import LEASE, MILLISECOND, queue, start, stored, take
 from tests.conformance.quirks import DAY, refused
 from tests.conftest import START

@@ -5,14 +5,7 @@ from __future__ import annotations
 import pytest
 
 from persistence import Cancelled, Claim, ManualClock, Store
-from statemachine import (
-    Actor,
-    HolderKind,
-    Reason,
-    Run,
-    RunStatus,
-    UniquenessConflict,
-)
+from statemachine import Actor, HolderKind, Reason, Run, RunStatus, UniquenessConflict
 from tests.cases.launches import LEASE, queue, start, stored, take
 from tests.conformance.quirks import DAY, parked, refused
 from tests.conftest import START
