@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from persistence.batching import Call, at_once
 from persistence.disagreement import compared, rows, steps
 from persistence.execute import apply
+from persistence.refusal import explain
 from persistence.trial import CALLER, Trial, answer_of, disagreement, slot_of
 from statemachine import simulate
 from statemachine.examples import examples
@@ -13,16 +15,23 @@ from statemachine.outcome import Moved, Reason, Refused
 from statemachine.path import broken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from persistence.compile import Program
+    from persistence.operation import Operation
     from persistence.scratch import Scratch
     from statemachine.kinds import Row
     from statemachine.machine import Machine, Uniqueness
     from statemachine.valuations import Cell
 
 
-def try_cell(machine: Machine, cell: Cell, scratch: Scratch) -> Iterator[Trial]:
+def try_cell(
+    machine: Machine, cell: Cell, scratch: Scratch, *, in_a_batch: bool = False
+) -> Iterator[Trial]:
     """Make a call on the database and compare; then with each slot taken that it would enter.
+
+    In a batch it is made by the statement that makes many calls at once, and slots are left out:
+    where one is taken, a batch falls back upon single calls.
 
     Compared are the verdict, whether the moved row holds the invariants, refusal or row, what is
     stored afterwards, and what history says. The tables are empty again afterwards.
@@ -36,12 +45,26 @@ def try_cell(machine: Machine, cell: Cell, scratch: Scratch) -> Iterator[Trial]:
         actor=CALLER.actor,
         call=CALLER.call,
     )
-    yield _tried(machine, cell, verdict, scratch)
-    if isinstance(verdict, Moved):
+    make = _in_a_batch if in_a_batch else _alone
+    yield _tried(machine, cell, verdict, scratch, make=make)
+    if isinstance(verdict, Moved) and not in_a_batch:
         for rule in machine.uniqueness:
             other = _in_the_way(machine, rule, cell.row, verdict.row)
             if other is not None:
-                yield _tried(machine, cell, verdict, scratch, taken=(rule, other))
+                yield _tried(machine, cell, verdict, scratch, make=make, taken=(rule, other))
+
+
+def _alone(program: Program, name: str, key: str, params: Row) -> Operation[Row | Refused]:
+    return apply(program, name, key, params, CALLER)
+
+
+def _in_a_batch(program: Program, name: str, key: str, params: Row) -> Operation[Row | Refused]:
+    moved = yield from at_once(program, name, [Call(key, params, CALLER)])
+    if moved:
+        return moved[0]
+    refused = yield from explain(program, name, key, params, CALLER)
+    raced = Refused(transition=name, reason=Reason.RACED, key=key)
+    return raced if refused is None else refused
 
 
 def _tried(
@@ -50,6 +73,7 @@ def _tried(
     verdict: Moved | Refused,
     scratch: Scratch,
     *,
+    make: Callable[[Program, str, str, Row], Operation[Row | Refused]],
     taken: tuple[Uniqueness, Row] | None = None,
 ) -> Trial:
     key = str(cell.row[machine.key.name])
@@ -60,7 +84,7 @@ def _tried(
     if taken is not None:
         scratch.put(taken[1])
         expected = _taken(machine, cell, scratch, taken)
-    found = answer_of(scratch, apply(scratch.program, cell.transition, key, cell.params, CALLER))
+    found = answer_of(scratch, make(scratch.program, cell.transition, key, cell.params))
     stored, events = scratch.empty(key)
     difference = compared(machine, cell.row, expected, found)
     if difference is None:

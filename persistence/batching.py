@@ -73,7 +73,7 @@ def apply_many(
         raise InvalidArgument("calls", "of different rows")
     moved: dict[int, Row] = {}
     if program.dialect.arrays and calls:
-        moved = yield from _at_once(program, name, calls)
+        moved = yield from at_once(program, name, calls)
     outcomes: dict[int, Row | Refused] = {}
     # Where nothing moved, nothing is locked yet: one by one is in the order of the keys too.
     for number, call in sorted(enumerate(calls), key=lambda numbered: numbered[1].key):
@@ -86,7 +86,7 @@ def apply_many(
     return [outcomes[number] for number in range(len(calls))]
 
 
-def _at_once(program: Program, name: str, calls: Sequence[Call]) -> Operation[dict[int, Row]]:
+def at_once(program: Program, name: str, calls: Sequence[Call]) -> Operation[dict[int, Row]]:
     """Move what can be moved by one statement; nothing where another row is in the way of one."""
     names = [param.name for param in program.machine.transition(name).params]
     bound: dict[str, object] = {p: [call.params[p] for call in calls] for p in names}

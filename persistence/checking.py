@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+GIVEN_CLOCK, SERVER_CLOCK, IN_A_BATCH = "given clock", "server's clock", "in a batch"
+
 _SHOWN = 10
 _BATCH = 100
 
@@ -49,7 +51,8 @@ class Agreement:
 
         births: How many creations were compared.
 
-        clocks: Whose clock the statements were compiled for, each on its own: `given`, `server`.
+        ways: How the calls were made, each on its own: by statements for a given clock, for the
+            `server's clock`, or for many calls `in a batch`.
 
         happened: The creations and transitions that happened.
 
@@ -66,7 +69,7 @@ class Agreement:
     left_out: int
     slots: int
     births: int
-    clocks: tuple[str, ...]
+    ways: tuple[str, ...]
     happened: tuple[str, ...]
     missing: tuple[str, ...]
     differing: int
@@ -108,7 +111,7 @@ class CheckReport:
         yield (
             f"  agreement: {tried.cells} calls ({tried.left_out} ruled out by invariants),"
             f" {tried.slots} with another row in the way, {tried.births} creations;"
-            f" clock: {' and '.join(tried.clocks)}"
+            f" {', '.join(tried.ways)}"
         )
         yield f"  reachable: {explored.states} states, {explored.edges} edges"
         fired = [name for name in explored.fired if name in {t.name for t in machine.transitions}]
@@ -196,29 +199,35 @@ def agree(
     tried = tuple(cell for cell in every if not only or cell.transition in only)
     first = tuple(birth for birth in births(machine) if not only or birth.creation in only)
     told = progress or _untold
-    clocks = ["given"]
+    ways = [GIVEN_CLOCK]
     with scratch(compiled or machine, url) as one:
         dialect = one.program.dialect
     if dialect.server_clock:
-        clocks.append("server")
-    total = (len(tried) + len(first)) * len(clocks)
+        ways.append(SERVER_CLOCK)
+    if dialect.arrays:
+        ways.append(IN_A_BATCH)
+    clocks = [way for way in ways if way != IN_A_BATCH]
+    total = len(tried) * len(ways) + len(first) * len(clocks)
     trials: list[Trial] = []
     done = 0
-    for clock in clocks:
-        server = clock == "server"
+    for way in ways:
+        server, batch = way == SERVER_CLOCK, way == IN_A_BATCH
         with scratch(compiled or machine, url, server_clock=server) as database:
             for some in _batches(tried):
                 with database.undone():
-                    trials += [t for cell in some for t in try_cell(machine, cell, database)]
+                    for cell in some:
+                        trials += try_cell(machine, cell, database, in_a_batch=batch)
                 done += len(some)
                 told("comparing", done, total)
+        if batch:
+            continue
         with scratch(compiled or machine, url, server_clock=server, any_row=False) as database:
             for several in _batches(first):
                 with database.undone():
                     trials += [t for birth in several for t in try_birth(machine, birth, database)]
                 done += len(several)
                 told("comparing", done, total)
-    return _agreement(machine, (dialect.name, *clocks), only, every.left_out, trials)
+    return _agreement(machine, (dialect.name, *ways), only, every.left_out, trials)
 
 
 def _batches(calls: tuple[_T, ...]) -> Iterator[tuple[_T, ...]]:
@@ -249,7 +258,7 @@ def _agreement(
         left_out=left_out,
         slots=sum(trial.slot is not None for trial in trials),
         births=sum(trial.slot is None and trial.call in creations for trial in trials),
-        clocks=database[1:],
+        ways=database[1:],
         happened=tuple(name for name in wanted if name in moved),
         missing=tuple(name for name in wanted if name not in moved),
         differing=len(differing),
