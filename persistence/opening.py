@@ -83,7 +83,7 @@ def backend_of(url: str, clock: Clock | None, access: Access) -> SqliteBackend |
         raise InvalidArgument("url", "a path or a URL")
     if on_server(url):
         # psycopg costs a quarter of a second to import, and SQLite needs none of it.
-        from persistence.backends.postgresql import Postgres, PostgresqlBackend  # noqa: PLC0415
+        from persistence.backends.postgresql import Postgres, PostgresqlBackend  # noqa: PLC0415 - as said
 
         explicit = None if clock is None else (lambda: milliseconds(clock))
         place = Postgres(

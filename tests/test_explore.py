@@ -159,8 +159,7 @@ def test_a_story_tells_of_time_and_walks_again() -> None:
     found = first(machine)
     steps = list(found.path.steps())
     walked: dict[str, object] = {}
-    # The script is the product's own text.
-    exec(found.script(), walked)  # noqa: S102
+    exec(found.script(), walked)  # noqa: S102 - the product's own text
     replay = walked["replay"]
     assert callable(replay)
     row: Row = replay(machine)

@@ -151,8 +151,8 @@ def _awaited(sync: Store) -> AsyncBackend:
     if isinstance(backend, SqliteBackend):
         return AsyncSqliteBackend(backend)
     # psycopg costs a quarter of a second to import, and SQLite needs none of it.
-    from persistence.aio.postgresql import AsyncPostgresqlBackend  # noqa: PLC0415
-    from persistence.backends.postgresql import PostgresqlBackend  # noqa: PLC0415
+    from persistence.aio.postgresql import AsyncPostgresqlBackend  # noqa: PLC0415 - as said
+    from persistence.backends.postgresql import PostgresqlBackend  # noqa: PLC0415 - likewise
 
     assert isinstance(backend, PostgresqlBackend), backend
     return AsyncPostgresqlBackend(backend)

@@ -50,7 +50,7 @@ def test_instants_are_compared_as_instants(store: Store, clock: ManualClock) -> 
     with pytest.raises(InvalidArgument, match="available_at must be an aware datetime"):
         queue(store, "naive", available_at=datetime(2030, 1, 1))  # noqa: DTZ001 - it is refused
     with pytest.raises(InvalidArgument, match="available_at must be an aware datetime"):
-        queue(store, "text", available_at="2026-02-30T00:00:00.000Z")  # type: ignore[arg-type]
+        queue(store, "text", available_at="2026-02-30T00:00:00.000Z")  # type: ignore[arg-type]  # wrong on purpose
 
     assert refused(store.runs.claim_next("h", LEASE)).reason is Reason.NOTHING
     clock.advance(timedelta(hours=6))

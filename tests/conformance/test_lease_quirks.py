@@ -69,9 +69,9 @@ def test_nobody_ends_a_run_that_another_holds(store: Store) -> None:
     assert refused(store.runs.reject("r", **error)).guard == "free"
     assert isinstance(store.runs.cancel("r"), CancelRequested)
     with pytest.raises(InvalidArgument, match="claim must be a Claim"):
-        store.runs.fail(None, **error)  # type: ignore[arg-type]
+        store.runs.fail(None, **error)  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(InvalidArgument, match="token must be 32 bytes"):
-        store.runs.fail(Claim(held.run, None), **error)  # type: ignore[arg-type]
+        store.runs.fail(Claim(held.run, None), **error)  # type: ignore[arg-type]  # wrong on purpose
     assert stored(store).status is RunStatus.RUNNING
 
 
