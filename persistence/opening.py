@@ -26,7 +26,9 @@ class Access:
     """What a caller allows, and how it reaches the database; the fields are `open_store`'s.
 
     Attributes:
-        wait: Seconds to wait for another writer.
+        durable: Whether the durability is `full`.
+
+        wait: The busy timeout, in seconds.
     """
 
     durable: bool = False

@@ -46,6 +46,8 @@ class Exploration:
         discoveries: What does not hold, each with a shortest path; one per property.
 
         populations: What two rows together say of each uniqueness rule.
+
+        graph: The rows and the ways between them.
     """
 
     machine: Machine = field(repr=False)

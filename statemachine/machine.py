@@ -49,6 +49,12 @@ class Machine:
 
         final: The states without a way out.
 
+        creations, transitions: How rows come to be, and how they move.
+
+        invariants, uniqueness: What is true of every row at rest, and of rows side by side.
+
+        selections: Which rows "next" calls take.
+
         immutable, write_once, clear_only, only_by: The columns' classes; all others are mutable.
 
         listed_by: The order of lists, ascending; ends in the key (default: the key alone).
@@ -58,6 +64,10 @@ class Machine:
         recorded: Columns whose change goes into the history row.
 
         private: Columns that never appear in history, logs or `repr`.
+
+        lease: The columns of the lease; None: rows are not leased.
+
+        fields: Every column, the engine's own last; worked out.
 
     Raises:
         MachineError: The declaration does not hold together.

@@ -110,7 +110,15 @@ class Invariant:
 
 @frozen
 class Uniqueness:
-    """At most one row per value of `columns` among the rows where `where` is true."""
+    """At most one row per value of `columns` among the rows where `where` is true.
+
+    Attributes:
+        name: Unique within the machine; a refusal names it.
+
+        columns: What no two rows share; a row with a NULL there is free.
+
+        where: The rows that are held to it.
+    """
 
     name: str
     columns: tuple[Column, ...] = field(converter=columns_of)
@@ -170,7 +178,17 @@ class Selection:
 
 @frozen
 class LeaseColumns:
-    """Which columns hold the lease, so that a refusal can name the holder that was faster."""
+    """Which columns hold the lease, so that a refusal can name the holder that was faster.
+
+    Attributes:
+        holder, holder_kind: Who holds it.
+
+        token_hash: SHA-256 of the holder's token, in hexadecimal.
+
+        generation: The fencing generation.
+
+        acquired_at, heartbeat_at, expires_at: When it was taken, last renewed, and runs out.
+    """
 
     holder: Column = field(converter=column_of)
     holder_kind: Column = field(converter=column_of)

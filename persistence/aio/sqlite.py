@@ -94,7 +94,11 @@ class AsyncSqliteBackend:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Lane]:
-        """Lend a lane."""
+        """Lend a lane.
+
+        Raises:
+            StoreUnavailable: The store is closed.
+        """
         if not self._all:
             msg = "the store is closed"
             raise StoreUnavailable(msg)

@@ -77,6 +77,8 @@ class PostgresqlBackend:
         place: How it is reached.
 
         now: The reading of an explicit clock, in milliseconds; None: the server's clock rules.
+
+        dialect: How it wants its statements.
     """
 
     place: Postgres
@@ -95,7 +97,11 @@ class PostgresqlBackend:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """Lend a connection: within a transaction, and nested, the thread's present one."""
+        """Lend a connection: within a transaction, and nested, the thread's present one.
+
+        Raises:
+            StoreBusy, StoreUnavailable: All are in use for too long; none can be had at all.
+        """
         session: Session | None = getattr(self._local, "session", None)
         if session is not None and session.pid == os.getpid():
             yield session

@@ -48,7 +48,9 @@ class SqliteBackend:
 
         busy_seconds: How long to wait for another writer.
 
-        now: The clock's reading, in milliseconds.
+        now: The clock's reading, in milliseconds since the Unix epoch.
+
+        dialect: How it wants its statements.
     """
 
     path: str
@@ -70,7 +72,11 @@ class SqliteBackend:
             prepare(self.path, create=self.create and not self.read_only)
 
     def session(self) -> AbstractContextManager[Session]:
-        """Lend the calling thread's connection; the one of `:memory:` is locked meanwhile."""
+        """Lend the calling thread's connection; the one of `:memory:` is locked meanwhile.
+
+        Raises:
+            StoreUnavailable: The store is closed, the file is gone, or it cannot be opened.
+        """
         if self._closed:
             msg = "the store is closed"
             raise StoreUnavailable(msg)

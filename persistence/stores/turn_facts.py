@@ -40,6 +40,8 @@ class TurnFacts:
     """What was observed of a run when its turn ended.
 
     Attributes:
+        schema: The version of the wire form.
+
         workflow_name, run_id, cause, node_id, attempt_id: Those of the intent itself.
 
         observed_state: A key, such as `failed`, `timed_out` or `handedOff`.

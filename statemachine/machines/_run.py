@@ -50,7 +50,8 @@ SOURCE_CHANGED = "workflowSourceChanged"
 EFFECT_AMBIGUOUS = "effectAmbiguous"
 LOST = "lost"
 
-RunId = Annotated[str, Text(max_chars=200, pattern="[A-Za-z0-9][A-Za-z0-9._-]{0,199}")]
+RUN_ID = Text(max_chars=200, pattern="[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+RunId = Annotated[str, RUN_ID]
 Digest = Annotated[str, Text(pattern="[0-9a-f]{64}")]
 SmallJson = Annotated[JsonValue, Json(65_536)]
 LargeJson = Annotated[JsonValue, Json(1_048_576)]
@@ -59,10 +60,62 @@ ErrorMessage = Annotated[str, Prose(max_bytes=2_048)]
 
 @attrs.frozen(kw_only=True)
 class Run(lease.Leased):
-    """One workflow run, as stored; the fields are those of the product's record of a run.
+    """One workflow run, as stored.
 
     All instants are aware, in UTC. `input` and `launch_options` are private: never in `repr`,
     history or logs.
+
+    Attributes:
+        run_id: The key.
+
+        project: Scope of `claim_next` and of lists.
+
+        workflow, source_ref: Its name; the reference that finds it again.
+
+        source, definition_digest: Identity of its source; digest of what it consists of.
+
+        input: JSON; null once the run is final.
+
+        launch_options: JSON; `{}` once the run is final.
+
+        facts_digest: SHA-256 of what the creation was given, in hexadecimal; a repetition has the
+            same.
+
+        status: Where it stands.
+
+        waiting: Parked until somebody answers or wakes it.
+
+        outcome: How it ended; None until then.
+
+        result: JSON that its end was given.
+
+        paused: `claim_next` passes it over.
+
+        status_detail: More about where it stands; cut at 8,192 characters.
+
+        execution_mode: An interactive run belongs to its session, a headless one to any host.
+
+        origin_session_id: The session that wanted it.
+
+        affinity_runner_id, affinity_until: Who is served it first, and until when nobody else.
+
+        parent_run_id: The checkpointed run that it continues.
+
+        available_at: `claim_next` does not take it before.
+
+        attempts, max_attempts: Claims since it was created or last parked, and how many there may
+            be; None: unlimited.
+
+        cancel_requested_at: When somebody asked its holder to end it.
+
+        error_code, error_message: What went wrong: a key, and at most 2,048 bytes.
+
+        created_at, started_at, finished_at: Its creation, its first claim, its end.
+
+        revision: Grows by one with each step, from 1.
+
+        last_transition, last_actor_kind, last_actor, last_call, updated_at: The latest step, who
+            made it, under which id, and when.
     """
 
     run_id: RunId
@@ -107,7 +160,6 @@ run = attrs.fields(Run)
 # Parameters
 
 KEY = Text()
-RUN_ID = Text(max_chars=200, pattern="[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 PROJECT = Param("project", KEY)
 SESSION = Param("session_id", KEY)
 ERROR_CODE = Param("error_code", KEY)

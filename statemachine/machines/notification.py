@@ -61,6 +61,28 @@ class Notification(lease.Leased):
     """One message, as stored; the lease is that of whoever delivers it just now.
 
     All instants are aware, in UTC.
+
+    Attributes:
+        notification_id: The key.
+
+        run_id, node_id, attempt_id: Whose it is.
+
+        notification_index: Counts the notifications of an attempt, from 1.
+
+        target_session_id: Who gets it.
+
+        kind: What it tells.
+
+        content: 1 to 65,536 characters, as given.
+
+        status: Where it stands.
+
+        created_at, delivered_at: When it was put into the outbox, and when it reached its session.
+
+        revision: Grows by one with each step, from 1.
+
+        last_transition, last_actor_kind, last_actor, last_call, updated_at: The latest step, who
+            made it, under which id, and when.
     """
 
     notification_id: str

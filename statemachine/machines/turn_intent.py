@@ -76,7 +76,32 @@ UNRESOLVED = (PENDING, ELIGIBLE)
 class TurnIntent(lease.Leased):
     """One obligation, as stored; the lease is that of whoever delivers the turn just now.
 
-    All instants are aware, in UTC. `fallback_facts` is the wire form of the facts.
+    All instants are aware, in UTC.
+
+    Attributes:
+        intent_id: The key.
+
+        source_event_id: The event that obliged to it.
+
+        run_id, workflow, node_id, attempt_id: What was at work.
+
+        target_session_id: Who gets the turn.
+
+        cause: What stopped the turn before.
+
+        status: Where it stands.
+
+        fallback_facts: What a fallback may say, in its wire form.
+
+        requested_at, eligible_at, resolved_at: When it was obliged to, since when a fallback may be
+            sent, and when the turn was given.
+
+        resolution, resolution_message_id: What became the turn.
+
+        revision: Grows by one with each step, from 1.
+
+        last_transition, last_actor_kind, last_actor, last_call, updated_at: The latest step, who
+            made it, under which id, and when.
     """
 
     intent_id: str
