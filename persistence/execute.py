@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
+from persistence import history
 from persistence.binds import (
     ACTOR_BIND,
     ACTOR_KIND_BIND,
@@ -147,6 +148,31 @@ def _same_facts(program: Program, name: str, stored: Row, wanted: Row) -> None:
         raise IdentityConflict(program.machine.name, key, differs)
 
 
+def created_before(program: Program, name: str, caller: Caller) -> Operation[str | None]:
+    """Return the key that an earlier creation of the same call id minted; within a transaction.
+
+    Raises:
+        IdentityConflict: The call id was used for something else.
+    """
+    yield from _lock_call(program, caller)
+    machine = program.machine.name
+    params = {"machine": machine, "call": caller.call}
+    answer = yield Query(history.by_call(program.dialect), params)
+    if not answer.rows:
+        return None
+    event = history.event_of(answer.rows[0])
+    if event.transition != name:
+        raise IdentityConflict(machine, caller.call, (f"call id of {event.transition}",))
+    return event.key
+
+
+def _lock_call(program: Program, caller: Caller) -> Operation[None]:
+    """Let calls of one id that name no row come one after another; no index knows them as one."""
+    lock = program.dialect.call_lock()
+    if lock is not None:
+        yield Query(Statement(lock), {"machine": program.machine.name, "call": caller.call})
+
+
 def take_next(
     program: Program, name: str, params: Row, caller: Caller, exclude: Sequence[str] = ()
 ) -> Operation[Row | Refused]:
@@ -157,9 +183,7 @@ def take_next(
     """
     selection = program.machine.selection(name)
     if caller.given:
-        lock = program.dialect.call_lock()
-        if lock is not None:
-            yield Query(Statement(lock), {"machine": program.machine.name, "call": caller.call})
+        yield from _lock_call(program, caller)
         repeated = yield from recall(program, selection.transition, None, params, caller)
         if repeated is not None:
             return repeated

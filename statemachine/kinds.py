@@ -238,7 +238,7 @@ def _text(kind: Text, value: object, field: str) -> str:
         if kind.pattern is not None:
             bound = f"text that matches {kind.pattern}"
         raise InvalidArgument(field, bound)
-    return str(value)
+    return str.__str__(value)  # an enum's own `str` is its member's name, not the text just judged
 
 
 def _fits(kind: Text, value: str) -> bool:

@@ -58,6 +58,22 @@ def test_a_cut_creation_is_settled_by_the_same_call(
 
 
 @pytest.mark.parametrize("heard", [False, True], ids=["before", "after"])
+def test_a_cut_creation_without_a_run_id_makes_no_second_run(
+    proxy: Proxy, cut: Store, *, heard: bool
+) -> None:
+    """The id that the first call minted is the repeated call's, too."""
+    cut.runs.list()
+    proxy.cut_on(b"COMMIT", forward_first=heard)
+
+    with pytest.raises(CommitUnknown):
+        cut.runs.reserve(call="c1", **LAUNCH)
+    again = cut.runs.reserve(call="c1", **LAUNCH)
+
+    assert proxy.cuts == 1
+    assert cut.runs.list() == [again]
+
+
+@pytest.mark.parametrize("heard", [False, True], ids=["before", "after"])
 def test_a_cut_claim_is_settled_by_the_same_call(proxy: Proxy, cut: Store, *, heard: bool) -> None:
     """The same id and token answer the same claim; nothing was claimed twice."""
     cut.runs.reserve(run_id="r1", **LAUNCH)

@@ -53,12 +53,13 @@ def whole(
 def selecting(
     operation: Callable[Concatenate[_O, _P], Operation[_T]],
 ) -> Callable[Concatenate[AsyncFace[_O], _P], Awaitable[_T]]:
-    """Run an operation that takes a next row; one transaction where `call` is given."""
+    """Run an operation that names no row; one transaction under a `call` without `run_id`."""
 
     @functools.wraps(operation)
     async def run(face: AsyncFace[_O], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         engine = face._engine  # noqa: SLF001 - its own
-        start = engine.run if kwargs.get("call") is None else engine.run_whole
+        alone = kwargs.get("call") is None or kwargs.get("run_id") is not None
+        start = engine.run if alone else engine.run_whole
         return await start(operation(face._operations, *args, **kwargs))  # noqa: SLF001 - its own
 
     return run

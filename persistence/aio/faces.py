@@ -12,8 +12,8 @@ from persistence.stores.runs import RunOperations
 class AsyncRuns(AsyncFace[RunOperations]):
     """`Runs`, awaited."""
 
-    reserve = single(RunOperations.reserve)
-    enqueue = single(RunOperations.enqueue)
+    reserve = selecting(RunOperations.reserve)
+    enqueue = selecting(RunOperations.enqueue)
     claim = single(RunOperations.claim)
     claim_for_control = single(RunOperations.claim_for_control)
     claim_next = selecting(RunOperations.claim_next)

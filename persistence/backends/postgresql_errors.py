@@ -24,15 +24,16 @@ def is_transient(error: psycopg.Error) -> bool:
 
 def translated(error: psycopg.Error) -> SqlatchError:
     """Return our error for the driver's, to be raised with it as the cause."""
-    text = str(error).strip()
+    text = error.diag.message_primary or str(error).strip()
     match error:
         case errors.UniqueViolation():
             return Clash(error.diag.constraint_name or "")
         case errors.DivisionByZero():
             return Clash(EXPIRED)
-        case errors.CheckViolation():
+        case errors.CheckViolation() | errors.NotNullViolation():
+            error.args = (text,)  # its detail is the whole row, private columns too
             return IllegalTransition(f"the database refused the row: {text}")
-        case errors.NotNullViolation() | errors.ForeignKeyViolation():
+        case errors.ForeignKeyViolation():
             return IllegalTransition(f"the database refused the row: {text}")
         case _ if error.sqlstate == _ILLEGAL:
             return IllegalTransition((error.diag.message_primary or text).split(":", 2)[-1])

@@ -149,7 +149,7 @@ def whole(
 def selecting(
     operation: Callable[Concatenate[_O, _P], Operation[_T]],
 ) -> Callable[Concatenate[Face[_O], _P], _T]:
-    """Run an operation that takes a next row; one transaction where `call` is given.
+    """Run an operation that names no row; one transaction where `call` is given, and no `run_id`.
 
     Of two such calls of one id the second must see what the first took before it chooses.
     """
@@ -157,7 +157,8 @@ def selecting(
     @functools.wraps(operation)
     def run(face: Face[_O], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         engine = face._engine  # noqa: SLF001 - its own
-        start = engine.run if kwargs.get("call") is None else engine.run_whole
+        alone = kwargs.get("call") is None or kwargs.get("run_id") is not None
+        start = engine.run if alone else engine.run_whole
         return start(operation(face._operations, *args, **kwargs))  # noqa: SLF001 - its own
 
     return run

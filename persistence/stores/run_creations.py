@@ -8,7 +8,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from persistence.clock import SystemClock
-from persistence.execute import create
+from persistence.execute import create, created_before
 from persistence.stores.claims import Claim, mint
 from persistence.stores.face import Operations
 from persistence.stores.taking import holding
@@ -22,9 +22,10 @@ from statemachine.simulate import admit_params
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from persistence.operation import Operation
+    from persistence.operation import Caller, Operation
     from statemachine.kinds import JsonValue, Row
     from statemachine.machines import Run
+    from statemachine.vocabulary import Param
 
 
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9.-]+")
@@ -60,7 +61,7 @@ class RunCreations(Operations):
 
             source: JSON of at most 65,536 bytes.
 
-            run_id: Minted when None.
+            run_id: Minted when None; once for all calls of a given `call`.
 
             input: JSON of at most 1,048,576 bytes.
 
@@ -89,7 +90,10 @@ class RunCreations(Operations):
         Raises:
             InvalidArgument, IdentityConflict, UniquenessConflict: Nothing was written.
         """
-        facts = self._facts(
+        caller = self.engine.caller(call, actor)
+        facts = yield from self._facts(
+            "reserve",
+            caller,
             workflow=workflow,
             source_ref=source_ref,
             source=source,
@@ -105,7 +109,7 @@ class RunCreations(Operations):
             available_at=available_at,
             max_attempts=max_attempts,
         )
-        row, _ = yield from create(self.program, "reserve", facts, self.engine.caller(call, actor))
+        row, _ = yield from create(self.program, "reserve", facts, caller)
         run: Run = self.program.record(row)
         return run
 
@@ -157,7 +161,20 @@ class RunCreations(Operations):
         Raises:
             InvalidArgument, IdentityConflict, UniquenessConflict: Nothing was written.
         """
-        facts = self._facts(
+        by_session = HolderKind.HOST if origin_session_id is None else HolderKind.SESSION
+        token = mint(token)
+        taken = self.admitted(
+            self._of_the_lease(),
+            {
+                **holding(runner_id, by_session if holder_kind is None else holder_kind),
+                "token": token,
+                "lease": lease,
+            },
+        )
+        caller = self.engine.caller(call, actor)
+        facts = yield from self._facts(
+            "enqueue",
+            caller,
             workflow=workflow,
             source_ref=source_ref,
             source={"ref": source_ref} if source is None else source,
@@ -173,18 +190,6 @@ class RunCreations(Operations):
             available_at=available_at,
             max_attempts=max_attempts,
         )
-        by_session = HolderKind.HOST if origin_session_id is None else HolderKind.SESSION
-        token = mint(token)
-        machine = self.program.machine
-        taken = self.admitted(
-            [p for p in machine.creation("enqueue").params if p.name not in facts],
-            {
-                **holding(runner_id, by_session if holder_kind is None else holder_kind),
-                "token": token,
-                "lease": lease,
-            },
-        )
-        caller = self.engine.caller(call, actor)
         row, _ = yield from create(self.program, "enqueue", {**facts, **taken}, caller)
         if row["lease_token_hash"] != taken["token"]:
             return Refused(
@@ -195,8 +200,25 @@ class RunCreations(Operations):
             )
         return Claim(self.program.record(row), token)
 
-    def _facts(self, **given: object) -> Row:
-        """Validate what a creation was given, and take its digest."""
+    def _of_the_lease(self) -> list[Param]:
+        """Return the parameters that `enqueue` has beside those of `reserve`."""
+        machine = self.program.machine
+        reserved = {param.name for param in machine.creation("reserve").params}
+        return [p for p in machine.creation("enqueue").params if p.name not in reserved]
+
+    def _facts(self, name: str, caller: Caller, **given: object) -> Operation[Row]:
+        """Validate what a creation was given, and take its digest.
+
+        A run id that is minted is, for a call that is repeated, the one that was minted before.
+        """
+        facts = self._digested(**given)
+        if given["run_id"] is None and caller.given:
+            before = yield from created_before(self.program, name, caller)
+            if before is not None:
+                return self._digested(**{**given, "run_id": before})
+        return facts
+
+    def _digested(self, **given: object) -> Row:
         if self.engine.project is None:
             raise InvalidArgument("project", "one: this store is opened for all projects")
         if given["run_id"] is None:

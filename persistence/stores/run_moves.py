@@ -116,28 +116,28 @@ class RunMoves(RunSteps):
             `Cancelled`; `CancelRequested`: a holder is at work and will end it (also when it was
             asked before); `AlreadyFinal`; or `Refused` (missing, or raced).
         """
-        live = False
+        live, key = False, self.key(run_id)
         ids = {name: None if call is None else part_of(call, name) for name in _CANCELLING}
         for name, one in ids.items():
             caller = self.engine.caller(one, actor)
             if one is not None:
-                before = yield from recall(self.program, name, self.key(run_id), {}, caller)
+                before = yield from recall(self.program, name, key, {}, caller)
                 if before is not None and not isinstance(before, Refused):
                     return _called_off(name, self.program.record(before))
         for _ in range(ATTEMPTS):
             for name, one in ids.items():
-                outcome = yield from self.step(name, run_id, {}, one, actor)
+                outcome = yield from self.step(name, key, {}, one, actor)
                 if not isinstance(outcome, Refused):
                     return _called_off(name, outcome)
                 live = outcome.guard == "no cancellation requested"
-            row, _now = yield from read(self.program, str(run_id))
+            row, _now = yield from read(self.program, key)
             if row is None:
-                return Refused(transition="cancel", reason=Reason.MISSING, key=str(run_id))
+                return Refused(transition="cancel", reason=Reason.MISSING, key=key)
             if row["status"] in self.program.machine.final:
                 return AlreadyFinal(self.program.record(row))
             if live:
                 return CancelRequested(self.program.record(row))
-        return Refused(transition="cancel", reason=Reason.RACED, key=str(run_id))
+        return Refused(transition="cancel", reason=Reason.RACED, key=key)
 
     def reap_due(self, limit: int = 100, *, actor: Actor | None = None) -> Operation[list[Run]]:
         """End up to `limit` (1 to 1,000) runs that `reap` or `reap_cancelled` would take."""

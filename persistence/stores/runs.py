@@ -23,8 +23,8 @@ class Runs(Face[RunOperations]):
     an id that makes it idempotent, and `actor`, who makes it.
     """
 
-    reserve = single(RunOperations.reserve)
-    enqueue = single(RunOperations.enqueue)
+    reserve = selecting(RunOperations.reserve)
+    enqueue = selecting(RunOperations.enqueue)
     claim = single(RunOperations.claim)
     claim_for_control = single(RunOperations.claim_for_control)
     claim_next = selecting(RunOperations.claim_next)
