@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from persistence.execute import take_next
-from persistence.refusal import recall
+from persistence.refusal import read, recall
 from persistence.stores.claims import part_of
 from statemachine.errors import InvalidArgument
 from statemachine.machines import HolderKind
-from statemachine.outcome import Refused
+from statemachine.outcome import Moved, Refused
+from statemachine.simulate import admit_params, decide
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +37,28 @@ def delivering(
     if holder_kind not in (HolderKind.SESSION, HolderKind.HOST):
         raise InvalidArgument("holder_kind", "session or host")
     return {"holder": holder, "holder_kind": holder_kind, "lease": lease, "token": token}
+
+
+def is_live(
+    program: Program, name: str, key: str, presented: Mapping[str, object]
+) -> Operation[bool]:
+    """Tell whether a holder could make a transition just now, its lease not expired.
+
+    Args:
+        program: The machine's statements.
+
+        name: A transition that only the holder makes, expired or not.
+
+        key: The row.
+
+        presented: What the holder presents.
+    """
+    row, now = yield from read(program, key)
+    params = admit_params(program.machine.transition(name).params, presented)
+    verdict = decide(program.machine, row, name, params, now)
+    if row is None or not isinstance(verdict, Moved):
+        return False
+    return int(row["lease_expires_at"] or 0) > now
 
 
 def take_batch(

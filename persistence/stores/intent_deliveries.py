@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
-from persistence.refusal import read
 from persistence.stores.claims import mint
-from persistence.stores.deliveries import DEFAULT_LIMIT, MAX_BATCH, delivering, take_batch
+from persistence.stores.deliveries import DEFAULT_LIMIT, MAX_BATCH, delivering, is_live, take_batch
 from persistence.stores.face import limit_of
 from persistence.stores.intent_records import IntentRecords
 from statemachine.errors import InvalidArgument
 from statemachine.machines import HolderKind, TurnIntent, TurnResolution
-from statemachine.outcome import Actor, Moved, Refused
-from statemachine.simulate import admit_params, decide
+from statemachine.outcome import Actor, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -172,14 +170,8 @@ class IntentDeliveries(IntentRecords):
     def verify(self, claim: IntentClaim) -> Operation[bool]:
         """Tell whether the intent is unresolved, and held and live by this claim."""
         held = intent_claim(claim)
-        row, now = yield from read(self.program, held.intent_id)
         shown = _presented(held)
-        declared = self.program.machine.transition("release").params
-        verdict = decide(self.program.machine, row, "release", admit_params(declared, shown), now)
-        if not isinstance(verdict, Moved):
-            return False
-        assert row is not None, "a missing row is not moved"
-        return int(row["lease_expires_at"] or 0) > now
+        return (yield from is_live(self.program, "release", held.intent_id, shown))
 
     def _held(
         self,

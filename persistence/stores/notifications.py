@@ -13,14 +13,14 @@ from persistence.operation import Query
 from persistence.reading import AFTER_BIND, STATES_BIND, Listing, listing
 from persistence.refusal import read
 from persistence.stores.claims import mint
-from persistence.stores.deliveries import DEFAULT_LIMIT, MAX_BATCH, delivering, take_batch
+from persistence.stores.deliveries import DEFAULT_LIMIT, MAX_BATCH, delivering, is_live, take_batch
 from persistence.stores.face import Face, Operations, limit_of, single, whole
 from statemachine.errors import IdentityConflict, InvalidArgument, UniquenessConflict
 from statemachine.kinds import Text, admit, canonical_json
 from statemachine.machines import HolderKind, Notification, NotificationKind, NotificationStatus
 from statemachine.machines.notification import FACTS, INDEX
-from statemachine.outcome import Actor, Event, Moved, Refused
-from statemachine.simulate import admit_params, decide
+from statemachine.outcome import Actor, Event, Refused
+from statemachine.simulate import admit_params
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -206,13 +206,8 @@ class NotificationOperations(Operations):
     def verify(self, claim: NotificationClaim) -> Operation[bool]:
         """Tell whether the notification is pending, and held and live by this claim."""
         held = _claim(claim)
-        row, now = yield from read(self.program, held.notification_id)
-        declared = self.program.machine.transition("mark_delivered").params
-        params = admit_params(declared, _presented(held))
-        verdict = decide(self.program.machine, row, "mark_delivered", params, now)
-        if row is None or not isinstance(verdict, Moved):
-            return False
-        return int(row["lease_expires_at"] or 0) > now
+        key, shown = held.notification_id, _presented(held)
+        return (yield from is_live(self.program, "mark_delivered", key, shown))
 
     def get(self, notification_id: str) -> Operation[Notification | None]:
         """Return a notification, or None."""
