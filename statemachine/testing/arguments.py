@@ -80,7 +80,8 @@ def usual(kind: Kind) -> tuple[object, ...]:
     """Return a few values of a kind, the plainest first."""
     if isinstance(kind, Token):
         return _TOKENS
-    return tuple(present(kind, plain) for plain in examples(kind))
+    values = (present(kind, plain) for plain in examples(kind))
+    return tuple(value for value in values if _is_admitted(kind, value))
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from statemachine.births import births
 from statemachine.errors import InvalidArgument
 from statemachine.examples import PERIOD_MS
 from statemachine.kinds import MILLISECOND, Instant, Plain, Row, Token, admit, present
+from statemachine.outcome import Actor
 from statemachine.path import broken
 from statemachine.simulate import create
 from statemachine.testing.arguments import few, odd, usual
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from statemachine.machine import Machine
-    from statemachine.outcome import Actor
     from statemachine.testing.faces import StoppedClock
     from statemachine.testing.model import Model
+
+ACTORS = tuple(Actor("person", name) for name in ("ada", "bob", "cleo"))
+"""Who calls."""
 
 _REMEMBERED = 6
 """How far back an actor may remember a row, in steps."""

@@ -40,6 +40,11 @@ class Driver:
         self._clock = clock
         self._story: list[str] = []
 
+    @property
+    def story(self) -> tuple[str, ...]:
+        """What was done so far, and what came of it."""
+        return tuple(self._story)
+
     def make(self, asked: Asked | Together) -> None:
         """Make one call, or several together."""
         if isinstance(asked, Together):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
@@ -11,8 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from statemachine.examples import NOW_MS
-from statemachine.outcome import Actor
-from statemachine.testing.asking import Asked, Asking, Together
+from statemachine.testing.asking import ACTORS, Asked, Asking, Together
 from statemachine.testing.driving import Driver
 from statemachine.testing.faces import Opening, StoppedClock
 from statemachine.testing.model import Model
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from statemachine.machine import Machine
 
 _Drawing: TypeAlias = "Callable[[Asking, st.DrawFn], Asked | Together]"
-
-ACTORS = tuple(Actor("person", name) for name in ("ada", "bob", "cleo"))
 
 
 def _has_made_calls(test: MachineTest) -> bool:
@@ -108,7 +104,7 @@ def machine_test(machine: Machine, opening: Opening) -> type[MachineTest]:
     for name, drawing in drawings:
         function = _function_name(name, (*dir(MachineTest), *members))
         members[function] = _rule(function, drawing, states.get(name, machine.states))
-    title = "".join(word.title() for word in re.split(r"[\W_]+", machine.name))
+    title = "".join(word.title() for word in machine.name.split("_"))
     return type(f"{title}Test", (MachineTest,), members)
 
 
@@ -140,10 +136,7 @@ def _in_one_of(states: tuple[str, ...]) -> Callable[[MachineTest], bool]:
 
 
 def _function_name(name: str, taken: Iterable[str]) -> str:
-    """Return the name of a step's function: the step's own, as far as Python lets."""
-    found = re.sub(r"\W", "_", name, flags=re.ASCII)
-    if not found.isidentifier():
-        found = f"do_{found}"
-    while found in taken:
-        found += "_"
-    return found
+    """Return the name of a step's function: its own, unless it would hide another."""
+    while name in taken:
+        name += "_"
+    return name
