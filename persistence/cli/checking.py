@@ -73,7 +73,7 @@ def _members(report: CheckReport) -> dict[str, Any]:
     return {
         "machine": tried.machine.name,
         "database": tried.database,
-        "clocks": tried.clocks,
+        "ways": tried.ways,
         "calls": tried.cells,
         "left_out": tried.left_out,
         "slots": tried.slots,
