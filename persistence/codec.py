@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import attrs
 
 from statemachine.canonical import parse_json
+from statemachine.errors import StoreCorrupt
 from statemachine.kinds import (
     Boolean,
     Choice,
@@ -65,7 +66,8 @@ class Answered(Mapping[str, Plain]):
 def reader_of(machine: Machine) -> Callable[[Row], Any]:
     """Return how a plain row becomes the machine's record; what can be, is worked out here.
 
-    Engine columns that the record does not declare are left out.
+    Engine columns that the record does not declare are left out. The reader raises `StoreCorrupt`
+    where SQL from outside stored what is none of a column's values.
     """
     record, fields = machine.record, machine.fields
     declared = attrs.fields(record)
@@ -77,10 +79,16 @@ def reader_of(machine: Machine) -> Callable[[Row], Any]:
 
     def read(row: Row) -> Any:
         values = list(row.cells) if isinstance(row, Answered) else [row[name] for name in names]
-        for place, convert in converted:
-            value = values[place]
-            if value is not None:
-                values[place] = convert(value)
+        place = 0
+        try:
+            for place, convert in converted:
+                value = values[place]
+                if value is not None:
+                    values[place] = convert(value)
+        except (ValueError, KeyError, OverflowError) as error:
+            key = row[machine.key.name]
+            msg = f"{machine.name} {key!r}: what its column {names[place]} holds cannot be read"
+            raise StoreCorrupt(msg) from error
         return record(**dict(zip(aliases, values, strict=False)))
 
     return read

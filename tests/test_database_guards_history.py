@@ -108,6 +108,8 @@ def test_history_is_not_forged(raw: Raw) -> None:
                 {"dest": "done", "call": "forged"},
                 {"source": "queued", "call": "forged"},
                 {"generation": 7, "call": "forged"},
+                {"changes": "no JSON", "call": "forged"},
+                {"changes": "", "call": "forged"},
             )
         ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from persistence import Store
+from statemachine.errors import StoreCorrupt
 from statemachine.kinds import MAX_INSTANT
 from statemachine.machines import RUN_LAUNCH
 from tests.attacks import (
@@ -193,3 +194,11 @@ def test_on_conflict_moves_nothing_that_a_transition_would_not(raw: Raw) -> None
 
     assert slipped(raw, refused) == []
     assert changed(raw, harmless) == []
+
+
+def test_a_value_that_is_none_of_its_column_is_told_when_it_is_read(raw: Raw) -> None:
+    """No CHECK parses JSON: what is none is no driver's riddle but names row and column."""
+    assert raw.refusal(insert("runs", new(raw, "odd", input="not json"))) is None
+
+    with pytest.raises(StoreCorrupt, match="run_launch 'odd': what its column input holds"):
+        raw.store.runs.get("odd")

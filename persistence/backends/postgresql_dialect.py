@@ -144,6 +144,7 @@ class PostgresqlDialect:
                 " OR NEW.tx <> pg_current_xact_id()::text::bigint"
                 f" OR NEW.seq <> currval(pg_get_serial_sequence('{name}', 'seq'))"
                 f" OR NOT EXISTS (SELECT 1 FROM {LAYOUT.name} WHERE part = NEW.machine)"
+                " OR NEW.changes::json IS NULL"
                 f" THEN {_raise('no such step was made')} END IF; RETURN NEW;",
             ),
             _trigger(

@@ -150,7 +150,7 @@ class SqliteDialect:
             f"NEW.machine = '{machine.name}' AND NOT EXISTS (SELECT 1 FROM {table} r"
             f' WHERE r.{_quote(machine.key.name)} = NEW."key" AND r.revision = NEW.revision'
             " AND (NEW.event IS NOT NULL AND NEW.transition IS NULL AND NEW.source IS NULL"
-            " AND NEW.dest IS NULL AND NEW.generation IS NULL"
+            " AND NEW.dest IS NULL AND NEW.generation IS NULL AND json_valid(NEW.changes)"
             " OR NEW.event IS NULL AND r.last_transition = NEW.transition"
             f" AND r.last_call = NEW.call AND r.{_quote(machine.state.name)} = NEW.dest"
             " AND r.updated_at = NEW.at))"

@@ -179,8 +179,9 @@ CREATE TRIGGER notifications_history_update AFTER UPDATE OF revision ON notifica
 CREATE TRIGGER notifications_history_genuine BEFORE INSERT ON sqlatch_history WHEN NEW.machine = 'notification' AND NOT
     EXISTS (SELECT 1 FROM notifications r WHERE r.notification_id = NEW."key" AND r.revision = NEW.revision AND
     (NEW.event IS NOT NULL AND NEW.transition IS NULL AND NEW.source IS NULL AND NEW.dest IS NULL AND NEW.generation IS
-    NULL OR NEW.event IS NULL AND r.last_transition = NEW.transition AND r.last_call = NEW.call AND r.status = NEW.dest
-    AND r.updated_at = NEW.at)) BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:no such step was made'); END;
+    NULL AND json_valid(NEW.changes) OR NEW.event IS NULL AND r.last_transition = NEW.transition AND r.last_call =
+    NEW.call AND r.status = NEW.dest AND r.updated_at = NEW.at)) BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:no such step
+    was made'); END;
 
 -- create enqueue
 INSERT INTO notifications (lease_holder, lease_holder_kind, lease_token_hash, lease_generation, lease_acquired_at,

@@ -471,9 +471,10 @@ CREATE TRIGGER runs_history_update AFTER UPDATE OF revision ON runs WHEN NEW.rev
 -- layout 48
 CREATE TRIGGER runs_history_genuine BEFORE INSERT ON sqlatch_history WHEN NEW.machine = 'run_launch' AND NOT EXISTS
     (SELECT 1 FROM runs r WHERE r.run_id = NEW."key" AND r.revision = NEW.revision AND (NEW.event IS NOT NULL AND
-    NEW.transition IS NULL AND NEW.source IS NULL AND NEW.dest IS NULL AND NEW.generation IS NULL OR NEW.event IS NULL
-    AND r.last_transition = NEW.transition AND r.last_call = NEW.call AND r.status = NEW.dest AND r.updated_at =
-    NEW.at)) BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:no such step was made'); END;
+    NEW.transition IS NULL AND NEW.source IS NULL AND NEW.dest IS NULL AND NEW.generation IS NULL AND
+    json_valid(NEW.changes) OR NEW.event IS NULL AND r.last_transition = NEW.transition AND r.last_call = NEW.call AND
+    r.status = NEW.dest AND r.updated_at = NEW.at)) BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:no such step was made');
+    END;
 
 -- create reserve
 INSERT INTO runs (lease_holder, lease_holder_kind, lease_token_hash, lease_generation, lease_acquired_at,

@@ -61,8 +61,8 @@ CREATE FUNCTION sqlatch_guard_history() RETURNS trigger LANGUAGE plpgsql AS $sql
 CREATE FUNCTION sqlatch_append_event() RETURNS trigger LANGUAGE plpgsql AS $sqlatch$ BEGIN IF NEW.transition IS NOT NULL
     OR NEW.event IS NULL OR NEW.source IS NOT NULL OR NEW.dest IS NOT NULL OR NEW.generation IS NOT NULL OR NEW.tx <>
     pg_current_xact_id()::text::bigint OR NEW.seq <> currval(pg_get_serial_sequence('sqlatch_history', 'seq')) OR NOT
-    EXISTS (SELECT 1 FROM sqlatch_layout WHERE part = NEW.machine) THEN RAISE EXCEPTION 'sqlatch:illegal:no such step
-    was made' USING ERRCODE = 'SQ001'; END IF; RETURN NEW; END $sqlatch$;
+    EXISTS (SELECT 1 FROM sqlatch_layout WHERE part = NEW.machine) OR NEW.changes::json IS NULL THEN RAISE EXCEPTION
+    'sqlatch:illegal:no such step was made' USING ERRCODE = 'SQ001'; END IF; RETURN NEW; END $sqlatch$;
 
 -- layout 10
 CREATE TRIGGER sqlatch_history_genuine BEFORE INSERT ON sqlatch_history FOR EACH ROW WHEN (pg_trigger_depth() = 0)

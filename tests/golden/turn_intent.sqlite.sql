@@ -222,9 +222,10 @@ CREATE TRIGGER turn_intents_history_update AFTER UPDATE OF revision ON turn_inte
 -- layout 22
 CREATE TRIGGER turn_intents_history_genuine BEFORE INSERT ON sqlatch_history WHEN NEW.machine = 'turn_intent' AND NOT
     EXISTS (SELECT 1 FROM turn_intents r WHERE r.intent_id = NEW."key" AND r.revision = NEW.revision AND (NEW.event IS
-    NOT NULL AND NEW.transition IS NULL AND NEW.source IS NULL AND NEW.dest IS NULL AND NEW.generation IS NULL OR
-    NEW.event IS NULL AND r.last_transition = NEW.transition AND r.last_call = NEW.call AND r.status = NEW.dest AND
-    r.updated_at = NEW.at)) BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:no such step was made'); END;
+    NOT NULL AND NEW.transition IS NULL AND NEW.source IS NULL AND NEW.dest IS NULL AND NEW.generation IS NULL AND
+    json_valid(NEW.changes) OR NEW.event IS NULL AND r.last_transition = NEW.transition AND r.last_call = NEW.call AND
+    r.status = NEW.dest AND r.updated_at = NEW.at)) BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:no such step was made');
+    END;
 
 -- create ensure
 INSERT INTO turn_intents (lease_holder, lease_holder_kind, lease_token_hash, lease_generation, lease_acquired_at,
