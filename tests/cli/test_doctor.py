@@ -82,7 +82,7 @@ def test_another_layout(call: Call, db: str) -> None:
     code, told = found(call)
 
     assert code == 1
-    assert told["layout"]["told"] == "index runs_listed is missing"
+    assert told["layout"]["told"] == "index runs.runs_listed is missing"
     assert "sqlatch migrate" in told["layout"]["advice"]
 
 
