@@ -110,3 +110,9 @@ def _conversion(kind: Kind) -> Callable[[Any], Any] | None:
         case Duration():
             return partial(present, kind)
     assert_never(kind)
+
+
+def conversions_of(machine: Machine) -> tuple[Callable[[Any], Any] | None, ...]:
+    """Return how each field of the machine's record is read, in declared order; None: as it is."""
+    names = (attribute.name for attribute in attrs.fields(machine.record))
+    return tuple(_conversion(machine.fields[name].kind) for name in names)

@@ -16,6 +16,7 @@ from persistence.expressions import Scope, all_of, assigned, condition
 from persistence.rules import columns_in, index_name
 from persistence.schema import table_of
 from persistence.selecting import Chooser
+from persistence.unread import answer_of
 from statemachine.vocabulary import Greatest, Set
 
 if TYPE_CHECKING:
@@ -85,6 +86,11 @@ class Program:
     def record(self) -> Callable[[Row], Any]:
         """How a row becomes the machine's record."""
         return reader_of(self.machine)
+
+    @cached_property
+    def moved(self) -> Callable[[Row], Any]:
+        """How a row that has moved becomes the machine's record, field by field when looked at."""
+        return answer_of(self.machine)
 
     def update(self, name: str) -> Statement:
         """Return the UPDATE of a transition, by key."""

@@ -59,6 +59,8 @@ def _quickly(value: object) -> str | None:
     It writes floats otherwise, orders keys beyond ASCII otherwise, and writes keys that are no
     text; those are not what is read again.
     """
+    if value is None:
+        return "null"
     try:
         text = _encode(value)
         deepest = text.count("[") + text.count("{")

@@ -34,6 +34,8 @@ MAX_INSTANT = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MILLISECOND
 MAX_DURATION = timedelta(days=36_525) // MILLISECOND
 TOKEN_BYTES = 32
 
+_NONE, _LONGEST = timedelta(), MAX_DURATION * MILLISECOND
+
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 # ECMAScript's white space: trimming must agree with other implementations of the wire form.
 _SPACE = (
@@ -156,28 +158,28 @@ def admit(kind: Kind, value: object, field: str) -> Plain:
     match kind:
         case Text():
             return _text(kind, value, field)
-        case Prose():
-            return _prose(kind, value, field)
-        case Json():
-            return canonical_json(value, field, kind.max_bytes)
-        case Instant():
-            return _instant(value, field)
-        case Duration():
-            return _duration(value, field)
-        case Boolean():
-            if not isinstance(value, bool):
-                raise InvalidArgument(field, "True or False")
-            return value
-        case Integer():
-            if isinstance(value, bool) or not isinstance(value, int) or not _within(kind, value):
-                raise InvalidArgument(field, f"an integer from {kind.minimum} to {kind.maximum}")
-            return value
-        case Choice():
-            return _choice(kind, value, field)
         case Token():
             if not isinstance(value, bytes) or len(value) != TOKEN_BYTES:
                 raise InvalidArgument(field, f"{TOKEN_BYTES} bytes")
             return hashlib.sha256(value).hexdigest()
+        case Integer():
+            if isinstance(value, bool) or not isinstance(value, int) or not _within(kind, value):
+                raise InvalidArgument(field, f"an integer from {kind.minimum} to {kind.maximum}")
+            return value
+        case Json():
+            return canonical_json(value, field, kind.max_bytes)
+        case Choice():
+            return _choice(kind, value, field)
+        case Duration():
+            return _duration(value, field)
+        case Instant():
+            return _instant(value, field)
+        case Prose():
+            return _prose(kind, value, field)
+        case Boolean():
+            if not isinstance(value, bool):
+                raise InvalidArgument(field, "True or False")
+            return value
     assert_never(kind)
 
 
@@ -230,23 +232,22 @@ def _within(kind: Integer, value: int) -> bool:
 
 
 def _text(kind: Text, value: object, field: str) -> str:
-    if not isinstance(value, str) or not _fits(kind, value):
-        bound = (
-            f"text of 1 to {kind.max_chars} characters and at most {kind.max_bytes} bytes"
-            " without control characters or lone surrogates"
-        )
-        if kind.pattern is not None:
-            bound = f"text that matches {kind.pattern}"
-        raise InvalidArgument(field, bound)
-    return str.__str__(value)  # an enum's own `str` is its member's name, not the text just judged
-
-
-def _fits(kind: Text, value: str) -> bool:
-    if not 1 <= len(value) <= kind.max_chars or _FORBIDDEN.search(value):
-        return False
-    if len(value.encode()) > kind.max_bytes:
-        return False
-    return kind.pattern is None or _pattern(kind.pattern).fullmatch(value) is not None
+    if (
+        isinstance(value, str)
+        and 1 <= len(value) <= kind.max_chars
+        and _FORBIDDEN.search(value) is None
+        and len(value.encode()) <= kind.max_bytes
+        and (kind.pattern is None or _pattern(kind.pattern).fullmatch(value))
+    ):
+        # An enum's own `str` is its member's name, not the text just judged.
+        return str.__str__(value)
+    bound = (
+        f"text of 1 to {kind.max_chars} characters and at most {kind.max_bytes} bytes"
+        " without control characters or lone surrogates"
+    )
+    if kind.pattern is not None:
+        bound = f"text that matches {kind.pattern}"
+    raise InvalidArgument(field, bound)
 
 
 _pattern = functools.cache(re.compile)
@@ -279,11 +280,8 @@ def _instant(value: object, field: str) -> int:
 
 
 def _duration(value: object, field: str) -> int:
-    bound = "a timedelta of 1 ms to 100 years"
-    if not isinstance(value, timedelta):
-        raise InvalidArgument(field, bound)
-    if not timedelta() < value <= MAX_DURATION * MILLISECOND:
-        raise InvalidArgument(field, bound)
+    if not isinstance(value, timedelta) or not _NONE < value <= _LONGEST:
+        raise InvalidArgument(field, "a timedelta of 1 ms to 100 years")
     return -(-value // MILLISECOND)
 
 

@@ -120,9 +120,9 @@ def admit_params(params: Iterable[Param], values: Mapping[str, object]) -> dict[
         value = values.get(param.name)
         absent = value is None and param.optional
         admitted[param.name] = None if absent else admit(param.kind, value, param.name)
-    for name in values:
-        if name not in admitted:
-            raise InvalidArgument(name, f"one of the parameters {', '.join(admitted)}")
+    if not values.keys() <= admitted.keys():
+        unknown = next(name for name in values if name not in admitted)
+        raise InvalidArgument(unknown, f"one of the parameters {', '.join(admitted)}")
     return admitted
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import define, field
 
+from persistence.backends.sqlite_binds import positional
 from persistence.backends.sqlite_errors import is_busy, is_dooming, is_lasting, translated
 from persistence.binds import NOW_BIND
 from persistence.schema import LAYOUT
@@ -82,13 +83,19 @@ class Session:
         """
         del fragile  # RAISE(ABORT) and constraints undo the statement, not the transaction
         self._alive()
+        try:
+            return self._run(sql, params)
+        except sqlite3.Error as error:
+            if not is_busy(error):
+                raise self._ours(error) from error
         return self._guarded(lambda: self._run(sql, params))
 
     def _run(
         self, sql: str, params: Mapping[str, object]
     ) -> tuple[Sequence[Sequence[Any]], int | None]:
+        text, pick = positional(sql)
         now = self._now()
-        return self._driver.execute(sql, {**params, NOW_BIND: now}).fetchall(), now
+        return self._driver.execute(text, pick({**params, NOW_BIND: now})).fetchall(), now
 
     def script(self, statements: Sequence[str]) -> None:
         """Run statements without parameters."""
@@ -156,11 +163,14 @@ class Session:
         try:
             return self._patient(run)
         except sqlite3.Error as error:
-            ours = translated(error)
-            self.spoiled = self.spoiled or is_lasting(error)
-            if self.in_transaction and (is_dooming(error) or not self._driver.in_transaction):
-                self._doomed = ours
-            raise ours from error
+            raise self._ours(error) from error
+
+    def _ours(self, error: sqlite3.Error) -> SqlatchError:
+        ours = translated(error)
+        self.spoiled = self.spoiled or is_lasting(error)
+        if self.in_transaction and (is_dooming(error) or not self._driver.in_transaction):
+            self._doomed = ours
+        return ours
 
     def _patient(self, run: Callable[[], _T]) -> _T:
         """Retry every millisecond: SQLite's own back-off starves writers for half a second."""

@@ -63,7 +63,7 @@ class RowOperations(Operations):
         params = self.admitted(self.program.machine.creation(name).params, values)
         caller = self.engine.caller(call, actor)
         row, _ = yield from create(self.program, name, params, caller)
-        return self.program.record(row)
+        return self.program.moved(row)
 
     def apply(
         self,
@@ -80,7 +80,7 @@ class RowOperations(Operations):
             UnknownTransition, InvalidArgument: Nothing was written.
         """
         row = yield from self.call(name, key, values or {}, call=call, actor=actor)
-        return row if isinstance(row, Refused) else self.program.record(row)
+        return row if isinstance(row, Refused) else self.program.moved(row)
 
     def apply_many(
         self, name: str, calls: Sequence[RowCall], *, actor: Actor | None = None
@@ -108,7 +108,7 @@ class RowOperations(Operations):
             params = self.admitted(declared, call.values)
             given.append(Call(self.key(call.key), params, self.engine.caller(call.call, actor)))
         rows = yield from apply_many(self.program, name, given)
-        return [row if isinstance(row, Refused) else self.program.record(row) for row in rows]
+        return [row if isinstance(row, Refused) else self.program.moved(row) for row in rows]
 
     def next(
         self,
@@ -139,7 +139,7 @@ class RowOperations(Operations):
         params = self.admitted(self.program.machine.selection_params(name), values)
         caller = self.engine.caller(call, actor)
         row = yield from take_next(self.program, name, params, caller, self.excluded(exclude))
-        return row if isinstance(row, Refused) else self.program.record(row)
+        return row if isinstance(row, Refused) else self.program.moved(row)
 
     def get(self, key: str) -> Operation[Any]:
         """Return a record, or None."""

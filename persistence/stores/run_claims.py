@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from attrs import evolve
-
 from persistence.batching import Call, apply_many, choose_many
 from persistence.engine import actor_of
 from persistence.execute import take_next
@@ -68,7 +66,7 @@ class RunClaims(Operations):
         values = taking(runner_id, lease, holder_kind, token)
         who = runner(holder_kind, runner_id) if actor is None else actor
         row = yield from self.call("claim", run_id, values, call=call, actor=who)
-        return row if isinstance(row, Refused) else Claim(self.program.record(row), token)
+        return row if isinstance(row, Refused) else Claim(self.program.moved(row), token)
 
     def claim_for_control(
         self,
@@ -85,7 +83,7 @@ class RunClaims(Operations):
         values = {"holder": holder, "lease": lease, "token": token}
         who = runner(HolderKind.CONTROL, holder) if actor is None else actor
         row = yield from self.call("claim_for_control", run_id, values, call=call, actor=who)
-        return row if isinstance(row, Refused) else Claim(self.program.record(row), token)
+        return row if isinstance(row, Refused) else Claim(self.program.moved(row), token)
 
     def rebind(
         self,
@@ -119,7 +117,7 @@ class RunClaims(Operations):
             return Unchanged(self.program.record(parked))
         who = runner(holder_kind, runner_id) if actor is None else actor
         moved = yield from self.call("rebind", run_id, values, call=call, actor=who)
-        return moved if isinstance(moved, Refused) else Claim(self.program.record(moved), token)
+        return moved if isinstance(moved, Refused) else Claim(self.program.moved(moved), token)
 
     def rebind_held(
         self,
@@ -142,7 +140,7 @@ class RunClaims(Operations):
         holder = holding(runner_id, holder_kind)
         values = {**bound, **holder, "lease": lease, **presented(held)}
         row = yield from self.call("rebind_held", held.run_id, values, call=call, actor=actor)
-        return row if isinstance(row, Refused) else evolve(held, run=self.program.record(row))
+        return row if isinstance(row, Refused) else Claim(self.program.moved(row), held.token)
 
     def claim_next(
         self,
@@ -259,7 +257,7 @@ class RunClaims(Operations):
         ]
         rows = yield from apply_many(self.program, "claim", calls)
         return [
-            Claim(self.program.record(row), token)
+            Claim(self.program.moved(row), token)
             for row, token in zip(rows, tokens, strict=False)
             if not isinstance(row, Refused)
         ]
@@ -285,7 +283,7 @@ class RunClaims(Operations):
         caller = self.engine.caller(call, runner(kind, runner_id) if actor is None else actor)
         passed = self.excluded(exclude)
         row = yield from take_next(self.program, scope_name, scoped, caller, passed)
-        return row if isinstance(row, Refused) else Claim(self.program.record(row), token)
+        return row if isinstance(row, Refused) else Claim(self.program.moved(row), token)
 
     def _scoped(self, name: str, params: dict[str, Plain]) -> tuple[str, Row]:
         """Return the selection of the store's project, or that of all projects."""

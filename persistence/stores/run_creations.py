@@ -110,7 +110,7 @@ class RunCreations(Operations):
             max_attempts=max_attempts,
         )
         row, _ = yield from create(self.program, "reserve", facts, caller)
-        run: Run = self.program.record(row)
+        run: Run = self.program.moved(row)
         return run
 
     def enqueue(
@@ -198,7 +198,7 @@ class RunCreations(Operations):
                 key=str(row["run_id"]),
                 state=str(row["status"]),
             )
-        return Claim(self.program.record(row), token)
+        return Claim(self.program.moved(row), token)
 
     def _of_the_lease(self) -> list[Param]:
         """Return the parameters that `enqueue` has beside those of `reserve`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from persistence.batching import Call, apply_many
 from persistence.engine import actor_of
@@ -69,7 +69,7 @@ class RunHolding(RunSteps):
         held = claim_of(claim)
         values = {**presented(held), "lease": lease}
         row = yield from self.call("renew", held.run_id, values, call=None, actor=actor)
-        return row if isinstance(row, Refused) else evolve(held, run=self.program.record(row))
+        return row if isinstance(row, Refused) else Claim(self.program.moved(row), held.token)
 
     def release_control(
         self, claim: Claim, *, call: str | None = None, actor: Actor | None = None
@@ -167,7 +167,7 @@ class RunHolding(RunSteps):
             key = claim_of(end.claim).run_id
             calls.append(Call(key, admit_params(declared, values), caller))
         rows = yield from apply_many(self.program, "finish", calls)
-        return [row if isinstance(row, Refused) else self.program.record(row) for row in rows]
+        return [row if isinstance(row, Refused) else self.program.moved(row) for row in rows]
 
     def fail(
         self,

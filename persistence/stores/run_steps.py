@@ -30,7 +30,7 @@ class RunSteps(Operations):
         row = yield from self.call(name, run_id, values, call=call, actor=actor)
         if isinstance(row, Refused):
             return row
-        run: Run = self.program.record(row)
+        run: Run = self.program.moved(row)
         return run
 
 
