@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import subprocess
+import sys
 
 import pytest
 
@@ -33,8 +35,8 @@ def test_what_a_root_imports_it_exports(root: str) -> None:
     tree = ast.parse(place.read_text("utf-8"))
     imported = {
         alias.asname or alias.name
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module not in {"__future__", "typing"}
         for alias in node.names
     }
     module = importlib.import_module(root)
@@ -51,3 +53,17 @@ def test_every_module_imports_and_has_a_docstring(root: str) -> None:
     modules = {name: importlib.import_module(name.removesuffix(".__init__")) for name in names}
 
     assert [name for name, module in modules.items() if not module.__doc__] == []
+
+
+def test_importing_a_root_loads_no_database() -> None:
+    """The pytest plugin and the command's help wait for nothing that they do not use."""
+    script = "import sys, persistence.pytest_plugin; print('sqlalchemy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, cwd=ROOT)
+
+    assert done.stdout.split() == [b"False"]
+
+
+def test_a_name_that_is_not_public_is_said_so() -> None:
+    """As by any module."""
+    with pytest.raises(AttributeError, match="'persistence' has no attribute 'open_shop'"):
+        importlib.import_module("persistence").open_shop  # noqa: B018 - the look is the test
