@@ -9,7 +9,7 @@ from attrs import frozen
 
 from persistence.binds import EXCLUDE_BIND
 from persistence.expressions import Scope, all_of, condition
-from statemachine.vocabulary import OneOf
+from statemachine.vocabulary import Condition, OneOf, Or
 
 if TYPE_CHECKING:
     from persistence.dialect import Dialect
@@ -90,7 +90,7 @@ class Chooser:
         sorts what the index has in order.
         """
         said = {*arm.fixed, *arm.when}
-        guards = [g.condition for g in transition.when if g.condition not in said]
+        guards = [g.condition for g in transition.when if not _follows(g.condition, said)]
         unsaid = all_of(guards, scope)
         state = self.machine.state
         if not any(
@@ -120,3 +120,8 @@ class Chooser:
                 .correlate(row)
             )
         )
+
+
+def _follows(guard: Condition, said: set[Condition]) -> bool:
+    """Tell whether a guard holds wherever what is said does: it is said, or one way of it is."""
+    return guard in said or (isinstance(guard, Or) and any(way in said for way in guard.conditions))

@@ -222,3 +222,28 @@ def test_private_values_are_in_no_event_and_no_repr(store: Store) -> None:
     assert "the input" not in text
     assert "the options" not in text
     assert run.input == {"password": "the input"}
+
+
+def test_a_run_is_not_taken_before_it_is_available_even_when_left_behind(
+    store: Store, clock: ManualClock
+) -> None:
+    """`claim_next` waits for `available_at`, also of a run whose early claim ran out."""
+    later = clock.now() + timedelta(minutes=5)
+    store.runs.reserve(
+        run_id="early",
+        workflow="w",
+        source_ref="r",
+        source={},
+        definition_digest="d",
+        available_at=later,
+    )
+    assert store.runs.claim("early", runner_id="dead", lease=timedelta(seconds=1))
+    clock.advance(timedelta(minutes=4))
+
+    before = store.runs.claim_next("a", timedelta(seconds=30))
+    clock.advance(timedelta(minutes=1))
+    after = store.runs.claim_next("a", timedelta(seconds=30))
+
+    assert isinstance(before, Refused)
+    assert before.reason is Reason.NOTHING
+    assert isinstance(after, Claim)

@@ -47,7 +47,9 @@ NOT_PINNED = Or(
     And(NotNull(run.affinity_runner_id), OWN),
 )
 EXPIRED = AtMost(run.lease_expires_at, NOW)
-AVAILABLE = (AtMost(run.available_at, NOW), NOT_PINNED)
+DUE = AtMost(run.available_at, NOW)
+LEFT = (EXPIRED, DUE)
+AVAILABLE = (DUE, NOT_PINNED)
 BY_EXPIRY = (run.lease_expires_at, run.run_id)
 BY_AGE = (run.available_at, run.created_at, run.run_id)
 IN_PROJECT = Equal(run.project, PROJECT)
@@ -76,7 +78,7 @@ def _for_host(name: str, *scope: Equal, only: tuple[Condition, ...] = ()) -> Sel
                 name="own expired",
                 fixed=(*LEFT_BEHIND, PREFERRED),
                 by=(*scope, OWN),
-                when=(EXPIRED, *only),
+                when=(*LEFT, *only),
                 order=BY_EXPIRY,
             ),
             Arm(
@@ -90,7 +92,7 @@ def _for_host(name: str, *scope: Equal, only: tuple[Condition, ...] = ()) -> Sel
                 name="expired",
                 fixed=LEFT_BEHIND,
                 by=scope,
-                when=(EXPIRED, *only),
+                when=(*LEFT, *only),
                 order=BY_EXPIRY,
             ),
             Arm(
@@ -116,7 +118,7 @@ def _for_session(name: str, *scope: Equal) -> Selection:
                 name="expired",
                 fixed=(*mine, OneOf(run.status, CLAIMED)),
                 by=(OF_SESSION,),
-                when=(EXPIRED, *scope),
+                when=(*LEFT, *scope),
                 order=BY_EXPIRY,
             ),
             Arm(

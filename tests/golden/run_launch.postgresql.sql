@@ -1350,8 +1350,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.affinity_runner_id IS NOT NULL AND (candidate.project = %(project)s::text) AND
     (candidate.affinity_runner_id = %(holder)s::text) AND candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -1380,8 +1380,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND (candidate.project = %(project)s::text) AND candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -1419,8 +1419,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.affinity_runner_id IS NOT NULL AND (candidate.project = %(project)s::text) AND
     (candidate.affinity_runner_id = %(holder)s::text) AND candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -1449,8 +1449,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND (candidate.project = %(project)s::text) AND candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -1492,8 +1492,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.affinity_runner_id IS NOT NULL AND (candidate.affinity_runner_id = %(holder)s::text) AND
     candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -1521,8 +1521,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -1560,8 +1560,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.affinity_runner_id IS NOT NULL AND (candidate.affinity_runner_id = %(holder)s::text) AND
     candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -1589,8 +1589,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -1632,9 +1632,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.affinity_runner_id IS NOT NULL AND (candidate.project = %(project)s::text) AND
     (candidate.affinity_runner_id = %(holder)s::text) AND candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.execution_mode = 'headless') AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND (candidate.execution_mode = 'headless') AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -1664,9 +1663,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND (candidate.project = %(project)s::text) AND candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.execution_mode = 'headless') AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND (candidate.execution_mode = 'headless') AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -1705,9 +1703,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.affinity_runner_id IS NOT NULL AND (candidate.project = %(project)s::text) AND
     (candidate.affinity_runner_id = %(holder)s::text) AND candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.execution_mode = 'headless') AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND (candidate.execution_mode = 'headless') AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -1737,9 +1734,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND (candidate.project = %(project)s::text) AND candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.execution_mode = 'headless') AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND (candidate.execution_mode = 'headless') AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -1782,9 +1778,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.affinity_runner_id IS NOT NULL AND (candidate.affinity_runner_id = %(holder)s::text) AND
     candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.execution_mode = 'headless') AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND (candidate.execution_mode = 'headless') AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -1813,9 +1808,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.execution_mode = 'headless') AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND (candidate.execution_mode = 'headless') AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -1854,9 +1848,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.affinity_runner_id IS NOT NULL AND (candidate.affinity_runner_id = %(holder)s::text) AND
     candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.execution_mode = 'headless') AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND (candidate.execution_mode = 'headless') AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -1885,9 +1878,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.execution_mode = 'headless') AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND (candidate.execution_mode = 'headless') AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -1929,9 +1921,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     (candidate.error_code <> 'workflowSourceChanged')) AND (candidate.execution_mode = 'interactive') AND
     candidate.status IN ('starting', 'running') AND (candidate.origin_session_id = %(session_id)s::text) AND
     candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.project = %(project)s::text) AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND (candidate.project = %(project)s::text) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -1987,9 +1978,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     (candidate.error_code <> 'workflowSourceChanged')) AND (candidate.execution_mode = 'interactive') AND
     candidate.status IN ('starting', 'running') AND (candidate.origin_session_id = %(session_id)s::text) AND
     candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.project = %(project)s::text) AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND (candidate.project = %(project)s::text) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -2049,8 +2039,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     (candidate.error_code <> 'workflowSourceChanged')) AND (candidate.execution_mode = 'interactive') AND
     candidate.status IN ('starting', 'running') AND (candidate.origin_session_id = %(session_id)s::text) AND
     candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -2104,8 +2094,8 @@ WHERE (candidate.paused = false) AND (candidate.waiting = false) AND candidate.c
     (candidate.error_code <> 'workflowSourceChanged')) AND (candidate.execution_mode = 'interactive') AND
     candidate.status IN ('starting', 'running') AND (candidate.origin_session_id = %(session_id)s::text) AND
     candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (EXISTS (SELECT 1
+FROM clock) AND candidate.available_at <= (SELECT clock.now
+FROM clock) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND other.status
     IN ('queued', 'starting', 'running') AND other.run_id != candidate.run_id)) AND NOT (candidate.run_id =
@@ -2158,10 +2148,8 @@ FROM clock)) WHERE runs.run_id = (SELECT (SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('starting', 'running') AND candidate.cancel_requested_at IS NULL AND candidate.max_attempts
     <= candidate.attempts AND candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.project = %(project)s::text) AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at,
-    candidate.run_id
+FROM clock) AND (candidate.project = %(project)s::text) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER
+    BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1 FOR UPDATE SKIP LOCKED) AS anon_1) AND runs.status IN ('starting', 'running') AND (runs.lease_expires_at IS
     NULL OR runs.lease_expires_at <= (SELECT clock.now
 FROM clock)) AND runs.max_attempts <= runs.attempts AND runs.cancel_requested_at IS NULL RETURNING runs.*,
@@ -2174,10 +2162,8 @@ WITH clock AS MATERIALIZED
 FROM runs AS candidate
 WHERE candidate.status IN ('starting', 'running') AND candidate.cancel_requested_at IS NULL AND candidate.max_attempts
     <= candidate.attempts AND candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.project = %(project)s::text) AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at,
-    candidate.run_id
+FROM clock) AND (candidate.project = %(project)s::text) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER
+    BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1) AS anon_2) AS anon_1;
 
 -- take reap_due_anywhere
@@ -2193,8 +2179,7 @@ FROM clock)) WHERE runs.run_id = (SELECT (SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('starting', 'running') AND candidate.cancel_requested_at IS NULL AND candidate.max_attempts
     <= candidate.attempts AND candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at,
+FROM clock) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at,
     candidate.run_id
  LIMIT 1 FOR UPDATE SKIP LOCKED) AS anon_1) AND runs.status IN ('starting', 'running') AND (runs.lease_expires_at IS
     NULL OR runs.lease_expires_at <= (SELECT clock.now
@@ -2208,8 +2193,7 @@ WITH clock AS MATERIALIZED
 FROM runs AS candidate
 WHERE candidate.status IN ('starting', 'running') AND candidate.cancel_requested_at IS NULL AND candidate.max_attempts
     <= candidate.attempts AND candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at,
+FROM clock) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at,
     candidate.run_id
  LIMIT 1) AS anon_2) AS anon_1;
 
@@ -2225,18 +2209,14 @@ FROM clock), revision=(runs.revision + 1), last_transition='reap_cancelled', las
 FROM clock)) WHERE runs.run_id = (SELECT coalesce((SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('running', 'parked') AND candidate.cancel_requested_at IS NOT NULL AND
-    candidate.lease_expires_at IS NULL AND (candidate.project = %(project)s::text) AND (candidate.lease_expires_at IS
-    NULL OR candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at,
-    candidate.run_id
+    candidate.lease_expires_at IS NULL AND (candidate.project = %(project)s::text) AND NOT (candidate.run_id =
+    any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1 FOR UPDATE SKIP LOCKED), (SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('running', 'parked') AND candidate.cancel_requested_at IS NOT NULL AND
     candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.project = %(project)s::text) AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at,
-    candidate.run_id
+FROM clock) AND (candidate.project = %(project)s::text) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER
+    BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1 FOR UPDATE SKIP LOCKED)) AS coalesce_1) AND runs.status IN ('running', 'parked') AND (runs.lease_expires_at IS
     NULL OR runs.lease_expires_at <= (SELECT clock.now
 FROM clock)) AND runs.cancel_requested_at IS NOT NULL RETURNING runs.*, floor(extract(epoch from clock_timestamp()) *
@@ -2248,18 +2228,14 @@ WITH clock AS MATERIALIZED
  SELECT (SELECT coalesce((SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('running', 'parked') AND candidate.cancel_requested_at IS NOT NULL AND
-    candidate.lease_expires_at IS NULL AND (candidate.project = %(project)s::text) AND (candidate.lease_expires_at IS
-    NULL OR candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at,
-    candidate.run_id
+    candidate.lease_expires_at IS NULL AND (candidate.project = %(project)s::text) AND NOT (candidate.run_id =
+    any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1), (SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('running', 'parked') AND candidate.cancel_requested_at IS NOT NULL AND
     candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.project = %(project)s::text) AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at,
-    candidate.run_id
+FROM clock) AND (candidate.project = %(project)s::text) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER
+    BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1)) AS coalesce_1) AS anon_1;
 
 -- take reap_cancelled_due_anywhere
@@ -2274,16 +2250,13 @@ FROM clock), revision=(runs.revision + 1), last_transition='reap_cancelled', las
 FROM clock)) WHERE runs.run_id = (SELECT coalesce((SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('running', 'parked') AND candidate.cancel_requested_at IS NOT NULL AND
-    candidate.lease_expires_at IS NULL AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= (SELECT
-    clock.now
-FROM clock)) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at,
-    candidate.run_id
+    candidate.lease_expires_at IS NULL AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY
+    candidate.lease_expires_at, candidate.run_id
  LIMIT 1 FOR UPDATE SKIP LOCKED), (SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('running', 'parked') AND candidate.cancel_requested_at IS NOT NULL AND
     candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at,
+FROM clock) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at,
     candidate.run_id
  LIMIT 1 FOR UPDATE SKIP LOCKED)) AS coalesce_1) AND runs.status IN ('running', 'parked') AND (runs.lease_expires_at IS
     NULL OR runs.lease_expires_at <= (SELECT clock.now
@@ -2296,16 +2269,13 @@ WITH clock AS MATERIALIZED
  SELECT (SELECT coalesce((SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('running', 'parked') AND candidate.cancel_requested_at IS NOT NULL AND
-    candidate.lease_expires_at IS NULL AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= (SELECT
-    clock.now
-FROM clock)) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at,
-    candidate.run_id
+    candidate.lease_expires_at IS NULL AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY
+    candidate.lease_expires_at, candidate.run_id
  LIMIT 1), (SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('running', 'parked') AND candidate.cancel_requested_at IS NOT NULL AND
     candidate.lease_expires_at <= (SELECT clock.now
-FROM clock) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= (SELECT clock.now
-FROM clock)) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at,
+FROM clock) AND NOT (candidate.run_id = any(%(sys_exclude)s::text[])) ORDER BY candidate.lease_expires_at,
     candidate.run_id
  LIMIT 1)) AS coalesce_1) AS anon_1;
 

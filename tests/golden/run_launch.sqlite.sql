@@ -876,7 +876,7 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.affinity_runner_id IS NOT NULL AND (candidate.project = :project) AND
     (candidate.affinity_runner_id = :holder) AND likely(candidate.lease_expires_at <= :sys_now) AND
-    (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= :sys_now) AND NOT (EXISTS (SELECT 1
+    likely(candidate.available_at <= :sys_now) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -905,7 +905,7 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND (candidate.project = :project) AND likely(candidate.lease_expires_at <= :sys_now) AND
-    (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= :sys_now) AND NOT (EXISTS (SELECT 1
+    likely(candidate.available_at <= :sys_now) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -945,7 +945,7 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.affinity_runner_id IS NOT NULL AND (candidate.project = :project) AND
     (candidate.affinity_runner_id = :holder) AND likely(candidate.lease_expires_at <= :sys_now) AND
-    (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= :sys_now) AND NOT (EXISTS (SELECT 1
+    likely(candidate.available_at <= :sys_now) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -974,7 +974,7 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND (candidate.project = :project) AND likely(candidate.lease_expires_at <= :sys_now) AND
-    (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= :sys_now) AND NOT (EXISTS (SELECT 1
+    likely(candidate.available_at <= :sys_now) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -1011,8 +1011,8 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.affinity_runner_id IS NOT NULL AND (candidate.affinity_runner_id = :holder) AND
-    likely(candidate.lease_expires_at <= :sys_now) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at
-    <= :sys_now) AND NOT (EXISTS (SELECT 1
+    likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.available_at <= :sys_now) AND NOT (EXISTS
+    (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -1039,8 +1039,8 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     (candidate.max_attempts IS NULL OR candidate.attempts < candidate.max_attempts) AND (candidate.error_code IS NULL OR
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
-    'host')) AND likely(candidate.lease_expires_at <= :sys_now) AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= :sys_now) AND NOT (EXISTS (SELECT 1
+    'host')) AND likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.available_at <= :sys_now) AND NOT
+    (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -1078,8 +1078,8 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.affinity_runner_id IS NOT NULL AND (candidate.affinity_runner_id = :holder) AND
-    likely(candidate.lease_expires_at <= :sys_now) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at
-    <= :sys_now) AND NOT (EXISTS (SELECT 1
+    likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.available_at <= :sys_now) AND NOT (EXISTS
+    (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -1106,8 +1106,8 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     (candidate.max_attempts IS NULL OR candidate.attempts < candidate.max_attempts) AND (candidate.error_code IS NULL OR
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
-    'host')) AND likely(candidate.lease_expires_at <= :sys_now) AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= :sys_now) AND NOT (EXISTS (SELECT 1
+    'host')) AND likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.available_at <= :sys_now) AND NOT
+    (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -1144,8 +1144,8 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.affinity_runner_id IS NOT NULL AND (candidate.project = :project) AND
     (candidate.affinity_runner_id = :holder) AND likely(candidate.lease_expires_at <= :sys_now) AND
-    likely(candidate.execution_mode = 'headless') AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at
-    <= :sys_now) AND NOT (EXISTS (SELECT 1
+    likely(candidate.available_at <= :sys_now) AND likely(candidate.execution_mode = 'headless') AND NOT (EXISTS (SELECT
+    1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -1174,8 +1174,8 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND (candidate.project = :project) AND likely(candidate.lease_expires_at <= :sys_now) AND
-    likely(candidate.execution_mode = 'headless') AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at
-    <= :sys_now) AND NOT (EXISTS (SELECT 1
+    likely(candidate.available_at <= :sys_now) AND likely(candidate.execution_mode = 'headless') AND NOT (EXISTS (SELECT
+    1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -1215,8 +1215,8 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.affinity_runner_id IS NOT NULL AND (candidate.project = :project) AND
     (candidate.affinity_runner_id = :holder) AND likely(candidate.lease_expires_at <= :sys_now) AND
-    likely(candidate.execution_mode = 'headless') AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at
-    <= :sys_now) AND NOT (EXISTS (SELECT 1
+    likely(candidate.available_at <= :sys_now) AND likely(candidate.execution_mode = 'headless') AND NOT (EXISTS (SELECT
+    1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -1245,8 +1245,8 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND (candidate.project = :project) AND likely(candidate.lease_expires_at <= :sys_now) AND
-    likely(candidate.execution_mode = 'headless') AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at
-    <= :sys_now) AND NOT (EXISTS (SELECT 1
+    likely(candidate.available_at <= :sys_now) AND likely(candidate.execution_mode = 'headless') AND NOT (EXISTS (SELECT
+    1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -1283,8 +1283,8 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.affinity_runner_id IS NOT NULL AND (candidate.affinity_runner_id = :holder) AND
-    likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.execution_mode = 'headless') AND
-    (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= :sys_now) AND NOT (EXISTS (SELECT 1
+    likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.available_at <= :sys_now) AND
+    likely(candidate.execution_mode = 'headless') AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -1312,8 +1312,8 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     (candidate.max_attempts IS NULL OR candidate.attempts < candidate.max_attempts) AND (candidate.error_code IS NULL OR
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
-    'host')) AND likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.execution_mode = 'headless') AND
-    (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= :sys_now) AND NOT (EXISTS (SELECT 1
+    'host')) AND likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.available_at <= :sys_now) AND
+    likely(candidate.execution_mode = 'headless') AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -1352,8 +1352,8 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
     'host')) AND candidate.affinity_runner_id IS NOT NULL AND (candidate.affinity_runner_id = :holder) AND
-    likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.execution_mode = 'headless') AND
-    (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= :sys_now) AND NOT (EXISTS (SELECT 1
+    likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.available_at <= :sys_now) AND
+    likely(candidate.execution_mode = 'headless') AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -1381,8 +1381,8 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     (candidate.max_attempts IS NULL OR candidate.attempts < candidate.max_attempts) AND (candidate.error_code IS NULL OR
     (candidate.error_code <> 'workflowSourceChanged')) AND candidate.status IN ('starting', 'running') AND
     ((candidate.execution_mode = 'headless') OR (candidate.status = 'running') OR (candidate.lease_holder_kind =
-    'host')) AND likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.execution_mode = 'headless') AND
-    (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= :sys_now) AND NOT (EXISTS (SELECT 1
+    'host')) AND likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.available_at <= :sys_now) AND
+    likely(candidate.execution_mode = 'headless') AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -1418,8 +1418,8 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     (candidate.max_attempts IS NULL OR candidate.attempts < candidate.max_attempts) AND (candidate.error_code IS NULL OR
     (candidate.error_code <> 'workflowSourceChanged')) AND (candidate.execution_mode = 'interactive') AND
     candidate.status IN ('starting', 'running') AND (candidate.origin_session_id = :session_id) AND
-    likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.project = :project) AND
-    (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= :sys_now) AND NOT (EXISTS (SELECT 1
+    likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.available_at <= :sys_now) AND
+    likely(candidate.project = :project) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -1473,8 +1473,8 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     (candidate.max_attempts IS NULL OR candidate.attempts < candidate.max_attempts) AND (candidate.error_code IS NULL OR
     (candidate.error_code <> 'workflowSourceChanged')) AND (candidate.execution_mode = 'interactive') AND
     candidate.status IN ('starting', 'running') AND (candidate.origin_session_id = :session_id) AND
-    likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.project = :project) AND
-    (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= :sys_now) AND NOT (EXISTS (SELECT 1
+    likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.available_at <= :sys_now) AND
+    likely(candidate.project = :project) AND NOT (EXISTS (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -1526,8 +1526,8 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     (candidate.max_attempts IS NULL OR candidate.attempts < candidate.max_attempts) AND (candidate.error_code IS NULL OR
     (candidate.error_code <> 'workflowSourceChanged')) AND (candidate.execution_mode = 'interactive') AND
     candidate.status IN ('starting', 'running') AND (candidate.origin_session_id = :session_id) AND
-    likely(candidate.lease_expires_at <= :sys_now) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at
-    <= :sys_now) AND NOT (EXISTS (SELECT 1
+    likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.available_at <= :sys_now) AND NOT (EXISTS
+    (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -1581,8 +1581,8 @@ WHERE (candidate.paused = 0) AND (candidate.waiting = 0) AND candidate.cancel_re
     (candidate.max_attempts IS NULL OR candidate.attempts < candidate.max_attempts) AND (candidate.error_code IS NULL OR
     (candidate.error_code <> 'workflowSourceChanged')) AND (candidate.execution_mode = 'interactive') AND
     candidate.status IN ('starting', 'running') AND (candidate.origin_session_id = :session_id) AND
-    likely(candidate.lease_expires_at <= :sys_now) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at
-    <= :sys_now) AND NOT (EXISTS (SELECT 1
+    likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.available_at <= :sys_now) AND NOT (EXISTS
+    (SELECT 1
 FROM runs AS other
 WHERE other.origin_session_id = candidate.origin_session_id AND (other.execution_mode = 'interactive') AND (other.status
     = 'queued' OR other.status = 'starting' OR other.status = 'running') AND other.run_id != candidate.run_id)) AND
@@ -1632,8 +1632,7 @@ UPDATE runs SET lease_holder=NULL, lease_holder_kind=NULL, lease_token_hash=NULL
 FROM runs AS candidate
 WHERE candidate.status IN ('starting', 'running') AND candidate.cancel_requested_at IS NULL AND candidate.max_attempts
     <= candidate.attempts AND likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.project = :project)
-    AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= :sys_now) AND (candidate.run_id NOT IN
-    (SELECT anon_2.value
+    AND (candidate.run_id NOT IN (SELECT anon_2.value
 FROM json_each(:sys_exclude) AS anon_2)) ORDER BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1 OFFSET 0) AS anon_1) AND runs.status IN ('starting', 'running') AND (runs.lease_expires_at IS NULL OR
     runs.lease_expires_at <= :sys_now) AND runs.max_attempts <= runs.attempts AND runs.cancel_requested_at IS NULL
@@ -1649,8 +1648,7 @@ SELECT (SELECT (SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('starting', 'running') AND candidate.cancel_requested_at IS NULL AND candidate.max_attempts
     <= candidate.attempts AND likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.project = :project)
-    AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= :sys_now) AND (candidate.run_id NOT IN
-    (SELECT anon_3.value
+    AND (candidate.run_id NOT IN (SELECT anon_3.value
 FROM json_each(:sys_exclude) AS anon_3)) ORDER BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1 OFFSET 0) AS anon_2) AS anon_1;
 
@@ -1664,8 +1662,8 @@ UPDATE runs SET lease_holder=NULL, lease_holder_kind=NULL, lease_token_hash=NULL
     candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('starting', 'running') AND candidate.cancel_requested_at IS NULL AND candidate.max_attempts
-    <= candidate.attempts AND likely(candidate.lease_expires_at <= :sys_now) AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= :sys_now) AND (candidate.run_id NOT IN (SELECT anon_2.value
+    <= candidate.attempts AND likely(candidate.lease_expires_at <= :sys_now) AND (candidate.run_id NOT IN (SELECT
+    anon_2.value
 FROM json_each(:sys_exclude) AS anon_2)) ORDER BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1 OFFSET 0) AS anon_1) AND runs.status IN ('starting', 'running') AND (runs.lease_expires_at IS NULL OR
     runs.lease_expires_at <= :sys_now) AND runs.max_attempts <= runs.attempts AND runs.cancel_requested_at IS NULL
@@ -1680,8 +1678,8 @@ FROM json_each(:sys_exclude) AS anon_2)) ORDER BY candidate.lease_expires_at, ca
 SELECT (SELECT (SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('starting', 'running') AND candidate.cancel_requested_at IS NULL AND candidate.max_attempts
-    <= candidate.attempts AND likely(candidate.lease_expires_at <= :sys_now) AND (candidate.lease_expires_at IS NULL OR
-    candidate.lease_expires_at <= :sys_now) AND (candidate.run_id NOT IN (SELECT anon_3.value
+    <= candidate.attempts AND likely(candidate.lease_expires_at <= :sys_now) AND (candidate.run_id NOT IN (SELECT
+    anon_3.value
 FROM json_each(:sys_exclude) AS anon_3)) ORDER BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1 OFFSET 0) AS anon_2) AS anon_1;
 
@@ -1695,15 +1693,14 @@ UPDATE runs SET lease_holder=NULL, lease_holder_kind=NULL, lease_token_hash=NULL
     coalesce((SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('running', 'parked') AND candidate.cancel_requested_at IS NOT NULL AND
-    likely(candidate.lease_expires_at IS NULL) AND likely(candidate.project = :project) AND (candidate.lease_expires_at
-    IS NULL OR candidate.lease_expires_at <= :sys_now) AND (candidate.run_id NOT IN (SELECT anon_1.value
+    likely(candidate.lease_expires_at IS NULL) AND likely(candidate.project = :project) AND (candidate.run_id NOT IN
+    (SELECT anon_1.value
 FROM json_each(:sys_exclude) AS anon_1)) ORDER BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1 OFFSET 0), (SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('running', 'parked') AND candidate.cancel_requested_at IS NOT NULL AND
-    likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.project = :project) AND
-    (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= :sys_now) AND (candidate.run_id NOT IN (SELECT
-    anon_2.value
+    likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.project = :project) AND (candidate.run_id NOT IN
+    (SELECT anon_2.value
 FROM json_each(:sys_exclude) AS anon_2)) ORDER BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1 OFFSET 0)) AS coalesce_1) AND runs.status IN ('running', 'parked') AND (runs.lease_expires_at IS NULL OR
     runs.lease_expires_at <= :sys_now) AND runs.cancel_requested_at IS NOT NULL RETURNING lease_holder,
@@ -1717,15 +1714,14 @@ FROM json_each(:sys_exclude) AS anon_2)) ORDER BY candidate.lease_expires_at, ca
 SELECT (SELECT coalesce((SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('running', 'parked') AND candidate.cancel_requested_at IS NOT NULL AND
-    likely(candidate.lease_expires_at IS NULL) AND likely(candidate.project = :project) AND (candidate.lease_expires_at
-    IS NULL OR candidate.lease_expires_at <= :sys_now) AND (candidate.run_id NOT IN (SELECT anon_2.value
+    likely(candidate.lease_expires_at IS NULL) AND likely(candidate.project = :project) AND (candidate.run_id NOT IN
+    (SELECT anon_2.value
 FROM json_each(:sys_exclude) AS anon_2)) ORDER BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1 OFFSET 0), (SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('running', 'parked') AND candidate.cancel_requested_at IS NOT NULL AND
-    likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.project = :project) AND
-    (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <= :sys_now) AND (candidate.run_id NOT IN (SELECT
-    anon_3.value
+    likely(candidate.lease_expires_at <= :sys_now) AND likely(candidate.project = :project) AND (candidate.run_id NOT IN
+    (SELECT anon_3.value
 FROM json_each(:sys_exclude) AS anon_3)) ORDER BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1 OFFSET 0)) AS coalesce_1) AS anon_1;
 
@@ -1739,14 +1735,12 @@ UPDATE runs SET lease_holder=NULL, lease_holder_kind=NULL, lease_token_hash=NULL
     coalesce((SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('running', 'parked') AND candidate.cancel_requested_at IS NOT NULL AND
-    likely(candidate.lease_expires_at IS NULL) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <=
-    :sys_now) AND (candidate.run_id NOT IN (SELECT anon_1.value
+    likely(candidate.lease_expires_at IS NULL) AND (candidate.run_id NOT IN (SELECT anon_1.value
 FROM json_each(:sys_exclude) AS anon_1)) ORDER BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1 OFFSET 0), (SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('running', 'parked') AND candidate.cancel_requested_at IS NOT NULL AND
-    likely(candidate.lease_expires_at <= :sys_now) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at
-    <= :sys_now) AND (candidate.run_id NOT IN (SELECT anon_2.value
+    likely(candidate.lease_expires_at <= :sys_now) AND (candidate.run_id NOT IN (SELECT anon_2.value
 FROM json_each(:sys_exclude) AS anon_2)) ORDER BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1 OFFSET 0)) AS coalesce_1) AND runs.status IN ('running', 'parked') AND (runs.lease_expires_at IS NULL OR
     runs.lease_expires_at <= :sys_now) AND runs.cancel_requested_at IS NOT NULL RETURNING lease_holder,
@@ -1760,14 +1754,12 @@ FROM json_each(:sys_exclude) AS anon_2)) ORDER BY candidate.lease_expires_at, ca
 SELECT (SELECT coalesce((SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('running', 'parked') AND candidate.cancel_requested_at IS NOT NULL AND
-    likely(candidate.lease_expires_at IS NULL) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at <=
-    :sys_now) AND (candidate.run_id NOT IN (SELECT anon_2.value
+    likely(candidate.lease_expires_at IS NULL) AND (candidate.run_id NOT IN (SELECT anon_2.value
 FROM json_each(:sys_exclude) AS anon_2)) ORDER BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1 OFFSET 0), (SELECT candidate.run_id
 FROM runs AS candidate
 WHERE candidate.status IN ('running', 'parked') AND candidate.cancel_requested_at IS NOT NULL AND
-    likely(candidate.lease_expires_at <= :sys_now) AND (candidate.lease_expires_at IS NULL OR candidate.lease_expires_at
-    <= :sys_now) AND (candidate.run_id NOT IN (SELECT anon_3.value
+    likely(candidate.lease_expires_at <= :sys_now) AND (candidate.run_id NOT IN (SELECT anon_3.value
 FROM json_each(:sys_exclude) AS anon_3)) ORDER BY candidate.lease_expires_at, candidate.run_id
  LIMIT 1 OFFSET 0)) AS coalesce_1) AS anon_1;
 
