@@ -79,6 +79,26 @@ def _listing(program: Program, wanted: Listing) -> Statement:
     return Statement(text_of(limited, dialect.statements))
 
 
+def counting(program: Program, equal: tuple[str, ...] = ()) -> Statement:
+    """Return the SELECT of how many rows are in each state.
+
+    Args:
+        program: The machine's statements.
+
+        equal: Columns that are compared with a parameter of their name.
+    """
+    return program.once("count", repr(equal), lambda: _counting(program, equal))
+
+
+def _counting(program: Program, equal: tuple[str, ...]) -> Statement:
+    table, fields = program.table, program.machine.fields
+    state = table.c[program.machine.state.name]
+    query = sa.select(state, sa.func.count()).where(
+        *(table.c[name] == Placeholder(name, column_type(fields[name].kind)) for name in equal)
+    )
+    return program.statement(query.group_by(state))
+
+
 @cache
 def feed(dialect: Dialect) -> Statement:
     """Return the SELECT of what was appended behind a cursor and is settled."""

@@ -12,7 +12,7 @@ from persistence.backends.sqlite_dialect import SQLITE
 from persistence.batching import update_many
 from persistence.compile import Program, Statement
 from persistence.dialect import Dialect
-from persistence.reading import append, feed
+from persistence.reading import append, counting, feed
 from persistence.schema import machine_ddl, shared_ddl
 from statemachine.machines import ALL
 
@@ -65,6 +65,7 @@ def statements(program: Program) -> Iterator[tuple[str, Statement]]:
     for rule in machine.uniqueness:
         yield f"in the way of {rule.name}", program.blocker(rule.name)
     yield "append", append(program)
+    yield "count", counting(program)
 
 
 def _page(named: Iterator[tuple[str, str]]) -> str:

@@ -45,6 +45,7 @@ class AsyncRuns(AsyncFace[RunOperations]):
     get = single(RunOperations.get)
     verify = single(RunOperations.verify)
     list = single(RunOperations.list)
+    counts = single(RunOperations.counts)
     find_reservation = single(RunOperations.find_reservation)
     history = single(RunOperations.history)
     append_event = single(RunOperations.append_event)
@@ -89,3 +90,4 @@ class AsyncRows(AsyncFace[RowOperations]):
     get = single(RowOperations.get)
     history = single(RowOperations.history)
     list = single(RowOperations.list)
+    counts = single(RowOperations.counts)

@@ -14,8 +14,6 @@ from persistence.cli.naming import MachineName, machine_named
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from persistence.compile import Program
-    from persistence.operation import Operation
     from statemachine.machine import Machine
 
 
@@ -66,15 +64,4 @@ def _counted(machine: Machine, db: str) -> Mapping[str, int]:
 
     own = () if machine in ALL else (machine,)
     with open_database(db, read_only=True, machines=own) as store:
-        return dict(store.engine.run(_counts(store.engine.program(machine))))
-
-
-def _counts(program: Program) -> Operation[list[tuple[str, int]]]:
-    import sqlalchemy as sa  # noqa: PLC0415 - as above
-
-    from persistence.operation import Query  # noqa: PLC0415 - as above
-
-    state = program.table.c[program.machine.state.name]
-    query = sa.select(state, sa.func.count()).group_by(state)
-    answer = yield Query(program.statement(query), {})
-    return [(str(row[0]), int(row[1])) for row in answer.rows]
+        return store.machine(machine).counts()

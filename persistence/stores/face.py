@@ -11,6 +11,7 @@ from persistence import history
 from persistence.clock import milliseconds
 from persistence.execute import apply
 from persistence.operation import Query
+from persistence.reading import counting
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import MAX_INSTANT, Duration, Integer, admit
 from statemachine.simulate import admit_params
@@ -97,6 +98,12 @@ class Operations:
             InvalidArgument: More than 1,000, or one that is none.
         """
         return [self.key(key, "exclude") for key in items_of(keys, "exclude", MAX_EXCLUDED)]
+
+    def counted(self, equal: Mapping[str, object]) -> Operation[dict[str, int]]:
+        """Count the rows in each state, where some columns have these plain values."""
+        answer = yield Query(counting(self.program, tuple(equal)), equal)
+        found = {str(state): int(rows) for state, rows in answer.rows}
+        return {state: found.get(state, 0) for state in self.program.machine.states}
 
     def steps(self, key: object, *, after_revision: int, limit: int) -> Operation[list[Event]]:
         """Read a row's history behind a revision, oldest first.

@@ -180,6 +180,10 @@ class RowOperations(Operations):
         answer = yield Query(listing(self.program, wanted), params)
         return [self.program.record(self.program.row(row)) for row in answer.rows]
 
+    def counts(self) -> Operation[dict[str, int]]:
+        """Count the rows in each state, in declared order; it reads every row once."""
+        return (yield from self.counted({}))
+
 
 class Rows(Face[RowOperations]):
     """The rows of one machine; see `RowOperations` for each call."""
@@ -191,3 +195,4 @@ class Rows(Face[RowOperations]):
     get = single(RowOperations.get)
     history = single(RowOperations.history)
     list = single(RowOperations.list)
+    counts = single(RowOperations.counts)

@@ -187,3 +187,9 @@ class RunReads(Operations):
         )
         answer = yield Query(listing(self.program, wanted), params)
         return [self.program.record(self.program.row(row)) for row in answer.rows]
+
+    def counts(self) -> Operation[dict[RunStatus, int]]:
+        """Count the store's project's runs in each state; it reads every run once."""
+        project = self.engine.project
+        rows = yield from self.counted({} if project is None else {"project": project})
+        return {RunStatus(status): number for status, number in rows.items()}

@@ -56,6 +56,7 @@ class Runs(Face[RunOperations]):
     get = single(RunOperations.get)
     verify = single(RunOperations.verify)
     list = single(RunOperations.list)
+    counts = single(RunOperations.counts)
     find_reservation = single(RunOperations.find_reservation)
     history = single(RunOperations.history)
     append_event = single(RunOperations.append_event)

@@ -332,3 +332,7 @@ INSERT INTO sqlatch_history (at, machine, key, revision, actor_kind, actor, call
     %(sys_call)s::text, %(sys_payload)s::text, %(sys_event)s::text
 FROM notifications
 WHERE notifications.notification_id = %(sys_key)s::text RETURNING sqlatch_history.revision, sqlatch_history.at;
+
+-- count
+SELECT notifications.status, count(*) AS count_1
+FROM notifications GROUP BY notifications.status;

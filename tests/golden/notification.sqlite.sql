@@ -272,3 +272,7 @@ INSERT INTO sqlatch_history (at, machine, "key", revision, actor_kind, actor, ca
     :sys_call, :sys_payload, :sys_event
 FROM notifications
 WHERE notifications.notification_id = :sys_key RETURNING revision, at;
+
+-- count
+SELECT notifications.status, count(*) AS count_1
+FROM notifications GROUP BY notifications.status;

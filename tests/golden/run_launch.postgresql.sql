@@ -2301,3 +2301,7 @@ INSERT INTO sqlatch_history (at, machine, key, revision, actor_kind, actor, call
     %(sys_actor_kind)s::text, %(sys_actor)s::text, %(sys_call)s::text, %(sys_payload)s::text, %(sys_event)s::text
 FROM runs
 WHERE runs.run_id = %(sys_key)s::text RETURNING sqlatch_history.revision, sqlatch_history.at;
+
+-- count
+SELECT runs.status, count(*) AS count_1
+FROM runs GROUP BY runs.status;

@@ -1784,3 +1784,7 @@ INSERT INTO sqlatch_history (at, machine, "key", revision, actor_kind, actor, ca
     'run_launch' AS anon_1, runs.run_id, runs.revision, :sys_actor_kind, :sys_actor, :sys_call, :sys_payload, :sys_event
 FROM runs
 WHERE runs.run_id = :sys_key RETURNING revision, at;
+
+-- count
+SELECT runs.status, count(*) AS count_1
+FROM runs GROUP BY runs.status;

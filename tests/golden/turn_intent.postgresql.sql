@@ -507,3 +507,7 @@ INSERT INTO sqlatch_history (at, machine, key, revision, actor_kind, actor, call
     %(sys_event)s::text
 FROM turn_intents
 WHERE turn_intents.intent_id = %(sys_key)s::text RETURNING sqlatch_history.revision, sqlatch_history.at;
+
+-- count
+SELECT turn_intents.status, count(*) AS count_1
+FROM turn_intents GROUP BY turn_intents.status;

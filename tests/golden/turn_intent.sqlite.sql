@@ -376,3 +376,7 @@ INSERT INTO sqlatch_history (at, machine, "key", revision, actor_kind, actor, ca
     :sys_payload, :sys_event
 FROM turn_intents
 WHERE turn_intents.intent_id = :sys_key RETURNING revision, at;
+
+-- count
+SELECT turn_intents.status, count(*) AS count_1
+FROM turn_intents GROUP BY turn_intents.status;
