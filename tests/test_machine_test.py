@@ -42,7 +42,7 @@ from statemachine.testing import (
     machine_test,
     parameters,
 )
-from statemachine.testing.asking import Asked, Together
+from statemachine.testing.asked import Asked, Together
 from statemachine.testing.driving import Driver
 from statemachine.testing.model import Model
 from tests.mutants import changed, without_assignment, without_guard

@@ -9,7 +9,7 @@ from statemachine.kinds import MILLISECOND
 from statemachine.outcome import Refused
 from statemachine.row_call import RowCall
 from statemachine.simulate import admit_params
-from statemachine.testing.asking import Asked, Together
+from statemachine.testing.asked import Asked, Together
 from statemachine.testing.choosing import rank
 from statemachine.testing.history_laws import history_faults
 from statemachine.testing.model import Made, Outcome, Stored

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from statemachine.kinds import Row
     from statemachine.machine import Machine
     from statemachine.outcome import Event
-    from statemachine.testing.asking import Asked
+    from statemachine.testing.asked import Asked
 
 _MOST = 12
 """How many calls are tried at most."""

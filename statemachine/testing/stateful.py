@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from statemachine.examples import NOW_MS
-from statemachine.testing.asking import ACTORS, Asked, Asking, Together
+from statemachine.testing.asking import ACTORS, Asking
 from statemachine.testing.driving import Driver
 from statemachine.testing.faces import Opening, StoppedClock
 from statemachine.testing.model import Model
 
 if TYPE_CHECKING:
+    from statemachine.testing.asked import Asked, Together
     from collections.abc import Callable, Iterable
 
     from statemachine.machine import Machine
