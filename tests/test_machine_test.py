@@ -105,6 +105,12 @@ def test_a_store_in_memory_does_what_every_machine_says(machine: Machine) -> Non
     run_state_machine_as_test(machine_test(machine, _in_memory), settings=QUICK)
 
 
+class TestOrders(machine_test(ORDER, _in_memory).TestCase):  # type: ignore[misc]  # made at run time
+    """As users write it: pytest and unittest collect it by themselves."""
+
+    settings = settings(QUICK, max_examples=5)
+
+
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 def test_so_does_a_server(machine: Machine, postgres_url: str) -> None:
     """On PostgreSQL, within transactions that are undone: its rows are there to stay."""

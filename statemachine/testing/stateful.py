@@ -16,10 +16,10 @@ from statemachine.testing.faces import Opening, StoppedClock
 from statemachine.testing.model import Model
 
 if TYPE_CHECKING:
-    from statemachine.testing.asked import Asked, Together
     from collections.abc import Callable, Iterable
 
     from statemachine.machine import Machine
+    from statemachine.testing.asked import Asked, Together
 
 _Drawing: TypeAlias = "Callable[[Asking, st.DrawFn], Asked | Together]"
 
