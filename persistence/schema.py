@@ -107,8 +107,7 @@ def table_ddl(machine: Machine, dialect: Dialect) -> tuple[str, ...]:
             index_name(machine, rule.name),
             *(table.c[column.name] for column in rule.columns),
             unique=True,
-            sqlite_where=condition(rule.where, scope),
-            postgresql_where=condition(rule.where, scope),
+            **_only(condition(rule.where, scope), dialect),
         )
         for rule in machine.uniqueness
     ]
@@ -117,8 +116,7 @@ def table_ddl(machine: Machine, dialect: Dialect) -> tuple[str, ...]:
             sa.Index(
                 f"{machine.table}_next_{number}",
                 *(table.c[name] for name in columns),
-                sqlite_where=sa.and_(*all_of(fixed, scope)),
-                postgresql_where=sa.and_(*all_of(fixed, scope)),
+                **_only(sa.and_(*all_of(fixed, scope)), dialect),
             )
         )
     if machine.listed_by:
@@ -130,13 +128,16 @@ def table_ddl(machine: Machine, dialect: Dialect) -> tuple[str, ...]:
     if machine.final:
         ended = final_rows(scope)
         order = [table.c.updated_at, table.c[machine.key.name]]
-        indexes.append(
-            sa.Index(f"{machine.table}_ended", *order, sqlite_where=ended, postgresql_where=ended)
-        )
+        indexes.append(sa.Index(f"{machine.table}_ended", *order, **_only(ended, dialect)))
     return (
         text_of(CreateTable(table), dialect.ddl).strip(),
         *(text_of(CreateIndex(index), dialect.ddl) for index in indexes),
     )
+
+
+def _only(rows: sa.ColumnElement[bool], dialect: Dialect) -> dict[str, Any]:
+    """Return what makes an index partial; to name another dialect would load it."""
+    return {f"{dialect.name}_where": rows}
 
 
 def final_rows(scope: Scope) -> sa.ColumnElement[bool]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING
+
 from statemachine.errors import (
     CommitUnknown,
     IdentityConflict,
@@ -17,7 +20,6 @@ from statemachine.errors import (
     UniquenessConflict,
     UnknownTransition,
 )
-from statemachine.explore import Exploration, explore, liveness
 from statemachine.kinds import (
     Boolean,
     Choice,
@@ -65,11 +67,7 @@ from statemachine.machines import (
 from statemachine.machines import _lease as lease
 from statemachine.machines._lease import Leased
 from statemachine.outcome import NOBODY, Actor, Event, HostEvent, LostLease, Moved, Reason, Refused
-from statemachine.path import Discovery, Path
-from statemachine.population import Population
-from statemachine.render import to_dot, to_mermaid, to_svg, to_table
 from statemachine.simulate import admit_params, create, decide
-from statemachine.valuations import Cell, Cells, cells
 from statemachine.vocabulary import (
     NOW,
     Add,
@@ -101,6 +99,13 @@ from statemachine.vocabulary import (
     iff,
     implies,
 )
+
+if TYPE_CHECKING:
+    from statemachine.explore import Exploration, explore, liveness
+    from statemachine.path import Discovery, Path
+    from statemachine.population import Population
+    from statemachine.render import to_dot, to_mermaid, to_svg, to_table
+    from statemachine.valuations import Cell, Cells, cells
 
 __all__ = [
     "ALL",
@@ -210,3 +215,22 @@ __all__ = [
     "to_svg",
     "to_table",
 ]
+
+_LATER = {
+    "statemachine.explore": ("Exploration", "explore", "liveness"),
+    "statemachine.path": ("Discovery", "Path"),
+    "statemachine.population": ("Population",),
+    "statemachine.render": ("to_dot", "to_mermaid", "to_svg", "to_table"),
+    "statemachine.valuations": ("Cell", "Cells", "cells"),
+}
+"""What looks at a machine from outside: whoever runs one need not load it."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        for home, names in _LATER.items():
+            if name in names:
+                value = globals()[name] = getattr(importlib.import_module(home), name)
+                return value
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
