@@ -16,9 +16,7 @@ from tests.mutants import with_transition
 from tests.order import ORDER
 
 REDUNDANT = {
-    ("cancel", "waiting"): "only a parked run waits, and this one is queued or starting",
     ("ship", "no parcel"): "a paid order has no parcel yet",
-    ("reap", "waiting"): "only a parked run waits, and this one is starting or running",
 }
 
 

@@ -90,12 +90,7 @@ GIVEN_UP = (
     Set(run.error_message, ERROR_MESSAGE),
     *ENDED,
 )
-CALLED_OFF = (
-    Put(run.outcome, RunOutcome.CANCELLED),
-    Put(run.error_code, "cancelled"),
-    *ENDED,
-    *NOT_WAITING,
-)
+CALLED_OFF = (Put(run.outcome, RunOutcome.CANCELLED), Put(run.error_code, "cancelled"), *ENDED)
 GIVEN = (
     Set(run.run_id, Param("run_id", RUN_ID)),
     Set(run.project, PROJECT),

@@ -156,7 +156,11 @@ TRANSITIONS = (
         assign=lease.DROP_AND_FENCE + HOW_FAILED + NOT_WAITING,
     ),
     Transition(
-        "abort", (*CLAIMED, PARKED), CANCELLED, when=lease.HELD, assign=lease.DROP + CALLED_OFF
+        "abort",
+        (*CLAIMED, PARKED),
+        CANCELLED,
+        when=lease.HELD,
+        assign=lease.DROP + CALLED_OFF + NOT_WAITING,
     ),
     Transition("cancel", (QUEUED, STARTING), CANCELLED, assign=lease.DROP_AND_FENCE + CALLED_OFF),
     Transition(
@@ -164,7 +168,7 @@ TRANSITIONS = (
         (RUNNING, PARKED),
         CANCELLED,
         when=lease.FREE,
-        assign=lease.DROP_AND_FENCE + CALLED_OFF,
+        assign=lease.DROP_AND_FENCE + CALLED_OFF + NOT_WAITING,
     ),
     Transition(
         "request_cancel",
@@ -178,14 +182,14 @@ TRANSITIONS = (
         CLAIMED,
         FAILED,
         when=lease.FREE + ATTEMPTS_USED_UP + NOT_CANCELLING,
-        assign=lease.DROP_AND_FENCE + GIVEN_UP + NOT_WAITING,
+        assign=lease.DROP_AND_FENCE + GIVEN_UP,
     ),
     Transition(
         "reap_cancelled",
         (RUNNING, PARKED),
         CANCELLED,
         when=lease.FREE + CANCELLING,
-        assign=lease.DROP_AND_FENCE + CALLED_OFF,
+        assign=lease.DROP_AND_FENCE + CALLED_OFF + NOT_WAITING,
     ),
     Transition("pause", OPEN, None, when=NOT_PAUSED, assign=(Put(run.paused, True),)),
     Transition("resume", OPEN, None, when=IS_PAUSED, assign=(Put(run.paused, False),)),

@@ -263,41 +263,40 @@ CREATE FUNCTION runs_guard_update() RETURNS trigger LANGUAGE plpgsql AS $sqlatch
     (NEW.finished_at IS NOT DISTINCT FROM OLD.finished_at)) IS NOT TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:input,
     launch_options, outcome, finished_at: not for this transition to write' USING ERRCODE = 'SQ001'; END IF; IF
     (NEW.revision = OLD.revision + 1 AND NEW.last_transition IN ('claim', 'park', 'wake', 'park_source_changed',
-    'park_effect_ambiguous', 'rebind', 'rebind_held', 'reject', 'abort', 'cancel', 'cancel_stale', 'reap',
-    'reap_cancelled') OR (NEW.waiting IS NOT DISTINCT FROM OLD.waiting)) IS NOT TRUE THEN RAISE EXCEPTION
-    'sqlatch:illegal:waiting: not for this transition to write' USING ERRCODE = 'SQ001'; END IF; IF (NEW.revision =
-    OLD.revision + 1 AND NEW.last_transition IN ('finish', 'fail', 'reject') OR (NEW.result IS NOT DISTINCT FROM
-    OLD.result)) IS NOT TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:result: not for this transition to write' USING
-    ERRCODE = 'SQ001'; END IF; IF (NEW.revision = OLD.revision + 1 AND NEW.last_transition IN ('pause', 'resume') OR
-    (NEW.paused IS NOT DISTINCT FROM OLD.paused)) IS NOT TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:paused: not for this
-    transition to write' USING ERRCODE = 'SQ001'; END IF; IF (NEW.revision = OLD.revision + 1 AND NEW.last_transition IN
-    ('claim', 'park_source_changed', 'rebind', 'rebind_held') OR (NEW.status_detail IS NOT DISTINCT FROM
-    OLD.status_detail)) IS NOT TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:status_detail: not for this transition to
-    write' USING ERRCODE = 'SQ001'; END IF; IF (NEW.revision = OLD.revision + 1 AND NEW.last_transition IN ('adopt') OR
-    (NEW.execution_mode IS NOT DISTINCT FROM OLD.execution_mode) AND (NEW.origin_session_id IS NOT DISTINCT FROM
-    OLD.origin_session_id)) IS NOT TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:execution_mode, origin_session_id: not for
+    'park_effect_ambiguous', 'rebind', 'rebind_held', 'reject', 'abort', 'cancel_stale', 'reap_cancelled') OR
+    (NEW.waiting IS NOT DISTINCT FROM OLD.waiting)) IS NOT TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:waiting: not for
     this transition to write' USING ERRCODE = 'SQ001'; END IF; IF (NEW.revision = OLD.revision + 1 AND
-    NEW.last_transition IN ('park', 'wake', 'park_source_changed') OR (NEW.available_at IS NOT DISTINCT FROM
-    OLD.available_at)) IS NOT TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:available_at: not for this transition to write'
-    USING ERRCODE = 'SQ001'; END IF; IF (NEW.revision = OLD.revision + 1 AND NEW.last_transition IN ('claim', 'park',
-    'park_source_changed', 'park_effect_ambiguous', 'rebind') OR (NEW.attempts IS NOT DISTINCT FROM OLD.attempts)) IS
-    NOT TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:attempts: not for this transition to write' USING ERRCODE = 'SQ001';
-    END IF; IF (NEW.revision = OLD.revision + 1 AND NEW.last_transition IN ('request_cancel') OR
-    (NEW.cancel_requested_at IS NOT DISTINCT FROM OLD.cancel_requested_at)) IS NOT TRUE THEN RAISE EXCEPTION
-    'sqlatch:illegal:cancel_requested_at: not for this transition to write' USING ERRCODE = 'SQ001'; END IF; IF
-    (NEW.revision = OLD.revision + 1 AND NEW.last_transition IN ('claim', 'park_source_changed',
-    'park_effect_ambiguous', 'rebind', 'rebind_held', 'fail', 'reject', 'abort', 'cancel', 'cancel_stale', 'reap',
-    'reap_cancelled') OR (NEW.error_code IS NOT DISTINCT FROM OLD.error_code)) IS NOT TRUE THEN RAISE EXCEPTION
-    'sqlatch:illegal:error_code: not for this transition to write' USING ERRCODE = 'SQ001'; END IF; IF (NEW.revision =
-    OLD.revision + 1 AND NEW.last_transition IN ('claim', 'park_source_changed', 'park_effect_ambiguous', 'rebind',
-    'rebind_held', 'fail', 'reject', 'reap') OR (NEW.error_message IS NOT DISTINCT FROM OLD.error_message)) IS NOT TRUE
-    THEN RAISE EXCEPTION 'sqlatch:illegal:error_message: not for this transition to write' USING ERRCODE = 'SQ001'; END
-    IF; IF (NEW.revision = OLD.revision + 1 AND NEW.last_transition IN ('claim', 'rebind', 'rebind_held') OR
-    (NEW.started_at IS NOT DISTINCT FROM OLD.started_at)) IS NOT TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:started_at:
-    not for this transition to write' USING ERRCODE = 'SQ001'; END IF; IF ((OLD.origin_session_id IS NULL OR
-    (NEW.origin_session_id IS NOT DISTINCT FROM OLD.origin_session_id)) AND (OLD.cancel_requested_at IS NULL OR
-    (NEW.cancel_requested_at IS NOT DISTINCT FROM OLD.cancel_requested_at)) AND (OLD.started_at IS NULL OR
-    (NEW.started_at IS NOT DISTINCT FROM OLD.started_at))) IS NOT TRUE THEN RAISE EXCEPTION
+    NEW.last_transition IN ('finish', 'fail', 'reject') OR (NEW.result IS NOT DISTINCT FROM OLD.result)) IS NOT TRUE
+    THEN RAISE EXCEPTION 'sqlatch:illegal:result: not for this transition to write' USING ERRCODE = 'SQ001'; END IF; IF
+    (NEW.revision = OLD.revision + 1 AND NEW.last_transition IN ('pause', 'resume') OR (NEW.paused IS NOT DISTINCT FROM
+    OLD.paused)) IS NOT TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:paused: not for this transition to write' USING
+    ERRCODE = 'SQ001'; END IF; IF (NEW.revision = OLD.revision + 1 AND NEW.last_transition IN ('claim',
+    'park_source_changed', 'rebind', 'rebind_held') OR (NEW.status_detail IS NOT DISTINCT FROM OLD.status_detail)) IS
+    NOT TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:status_detail: not for this transition to write' USING ERRCODE =
+    'SQ001'; END IF; IF (NEW.revision = OLD.revision + 1 AND NEW.last_transition IN ('adopt') OR (NEW.execution_mode IS
+    NOT DISTINCT FROM OLD.execution_mode) AND (NEW.origin_session_id IS NOT DISTINCT FROM OLD.origin_session_id)) IS NOT
+    TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:execution_mode, origin_session_id: not for this transition to write'
+    USING ERRCODE = 'SQ001'; END IF; IF (NEW.revision = OLD.revision + 1 AND NEW.last_transition IN ('park', 'wake',
+    'park_source_changed') OR (NEW.available_at IS NOT DISTINCT FROM OLD.available_at)) IS NOT TRUE THEN RAISE EXCEPTION
+    'sqlatch:illegal:available_at: not for this transition to write' USING ERRCODE = 'SQ001'; END IF; IF (NEW.revision =
+    OLD.revision + 1 AND NEW.last_transition IN ('claim', 'park', 'park_source_changed', 'park_effect_ambiguous',
+    'rebind') OR (NEW.attempts IS NOT DISTINCT FROM OLD.attempts)) IS NOT TRUE THEN RAISE EXCEPTION
+    'sqlatch:illegal:attempts: not for this transition to write' USING ERRCODE = 'SQ001'; END IF; IF (NEW.revision =
+    OLD.revision + 1 AND NEW.last_transition IN ('request_cancel') OR (NEW.cancel_requested_at IS NOT DISTINCT FROM
+    OLD.cancel_requested_at)) IS NOT TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:cancel_requested_at: not for this
+    transition to write' USING ERRCODE = 'SQ001'; END IF; IF (NEW.revision = OLD.revision + 1 AND NEW.last_transition IN
+    ('claim', 'park_source_changed', 'park_effect_ambiguous', 'rebind', 'rebind_held', 'fail', 'reject', 'abort',
+    'cancel', 'cancel_stale', 'reap', 'reap_cancelled') OR (NEW.error_code IS NOT DISTINCT FROM OLD.error_code)) IS NOT
+    TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:error_code: not for this transition to write' USING ERRCODE = 'SQ001';
+    END IF; IF (NEW.revision = OLD.revision + 1 AND NEW.last_transition IN ('claim', 'park_source_changed',
+    'park_effect_ambiguous', 'rebind', 'rebind_held', 'fail', 'reject', 'reap') OR (NEW.error_message IS NOT DISTINCT
+    FROM OLD.error_message)) IS NOT TRUE THEN RAISE EXCEPTION 'sqlatch:illegal:error_message: not for this transition to
+    write' USING ERRCODE = 'SQ001'; END IF; IF (NEW.revision = OLD.revision + 1 AND NEW.last_transition IN ('claim',
+    'rebind', 'rebind_held') OR (NEW.started_at IS NOT DISTINCT FROM OLD.started_at)) IS NOT TRUE THEN RAISE EXCEPTION
+    'sqlatch:illegal:started_at: not for this transition to write' USING ERRCODE = 'SQ001'; END IF; IF
+    ((OLD.origin_session_id IS NULL OR (NEW.origin_session_id IS NOT DISTINCT FROM OLD.origin_session_id)) AND
+    (OLD.cancel_requested_at IS NULL OR (NEW.cancel_requested_at IS NOT DISTINCT FROM OLD.cancel_requested_at)) AND
+    (OLD.started_at IS NULL OR (NEW.started_at IS NOT DISTINCT FROM OLD.started_at))) IS NOT TRUE THEN RAISE EXCEPTION
     'sqlatch:illegal:origin_session_id, cancel_requested_at, started_at: written once' USING ERRCODE = 'SQ001'; END IF;
     IF (((NEW.input IS NOT DISTINCT FROM OLD.input) OR (NEW.input IS NOT DISTINCT FROM 'null')) AND ((NEW.launch_options
     IS NOT DISTINCT FROM OLD.launch_options) OR (NEW.launch_options IS NOT DISTINCT FROM '{}'))) IS NOT TRUE THEN RAISE
@@ -1069,7 +1068,7 @@ clock AS MATERIALIZED
 FROM locked)
  UPDATE runs SET lease_holder=NULL, lease_holder_kind=NULL, lease_token_hash=NULL,
     lease_generation=(runs.lease_generation + 1), lease_acquired_at=NULL, lease_heartbeat_at=NULL,
-    lease_expires_at=NULL, input='null', launch_options='{}', status='cancelled', waiting=false, outcome='cancelled',
+    lease_expires_at=NULL, input='null', launch_options='{}', status='cancelled', outcome='cancelled',
     error_code='cancelled', finished_at=clock.now, revision=(runs.revision + 1), last_transition='cancel',
     last_actor_kind=%(sys_actor_kind)s::text, last_actor=%(sys_actor)s::text, last_call=%(sys_call)s::text,
     updated_at=greatest(runs.updated_at, clock.now) FROM clock WHERE runs.run_id = %(sys_key)s::text AND runs.status IN
@@ -1086,7 +1085,7 @@ FROM (SELECT count(*) AS count_1
 FROM locked) AS waited)
  UPDATE runs SET lease_holder=NULL, lease_holder_kind=NULL, lease_token_hash=NULL,
     lease_generation=(runs.lease_generation + 1), lease_acquired_at=NULL, lease_heartbeat_at=NULL,
-    lease_expires_at=NULL, input='null', launch_options='{}', status='cancelled', waiting=false, outcome='cancelled',
+    lease_expires_at=NULL, input='null', launch_options='{}', status='cancelled', outcome='cancelled',
     error_code='cancelled', finished_at=clock.now, revision=(runs.revision + 1), last_transition='cancel',
     last_actor_kind=anon_1.sys_actor_kind, last_actor=anon_1.sys_actor, last_call=anon_1.sys_call,
     updated_at=greatest(runs.updated_at, clock.now) FROM unnest(%(sys_key)s::text[], %(sys_call)s::text[],
@@ -1172,13 +1171,13 @@ clock AS MATERIALIZED
 FROM locked)
  UPDATE runs SET lease_holder=NULL, lease_holder_kind=NULL, lease_token_hash=NULL,
     lease_generation=(runs.lease_generation + 1), lease_acquired_at=NULL, lease_heartbeat_at=NULL,
-    lease_expires_at=NULL, input='null', launch_options='{}', status='failed', waiting=false, outcome='failed',
-    error_code='lost', error_message=%(error_message)s::text, finished_at=clock.now, revision=(runs.revision + 1),
-    last_transition='reap', last_actor_kind=%(sys_actor_kind)s::text, last_actor=%(sys_actor)s::text,
-    last_call=%(sys_call)s::text, updated_at=greatest(runs.updated_at, clock.now) FROM clock WHERE runs.run_id =
-    %(sys_key)s::text AND runs.status IN ('starting', 'running') AND (runs.lease_expires_at IS NULL OR
-    runs.lease_expires_at <= clock.now) AND runs.max_attempts <= runs.attempts AND runs.cancel_requested_at IS NULL
-    RETURNING runs.*, floor(extract(epoch from clock_timestamp()) * 1000)::bigint;
+    lease_expires_at=NULL, input='null', launch_options='{}', status='failed', outcome='failed', error_code='lost',
+    error_message=%(error_message)s::text, finished_at=clock.now, revision=(runs.revision + 1), last_transition='reap',
+    last_actor_kind=%(sys_actor_kind)s::text, last_actor=%(sys_actor)s::text, last_call=%(sys_call)s::text,
+    updated_at=greatest(runs.updated_at, clock.now) FROM clock WHERE runs.run_id = %(sys_key)s::text AND runs.status IN
+    ('starting', 'running') AND (runs.lease_expires_at IS NULL OR runs.lease_expires_at <= clock.now) AND
+    runs.max_attempts <= runs.attempts AND runs.cancel_requested_at IS NULL RETURNING runs.*, floor(extract(epoch from
+    clock_timestamp()) * 1000)::bigint;
 
 -- move many reap
 WITH locked AS MATERIALIZED
@@ -1191,15 +1190,15 @@ FROM (SELECT count(*) AS count_1
 FROM locked) AS waited)
  UPDATE runs SET lease_holder=NULL, lease_holder_kind=NULL, lease_token_hash=NULL,
     lease_generation=(runs.lease_generation + 1), lease_acquired_at=NULL, lease_heartbeat_at=NULL,
-    lease_expires_at=NULL, input='null', launch_options='{}', status='failed', waiting=false, outcome='failed',
-    error_code='lost', error_message=anon_1.error_message, finished_at=clock.now, revision=(runs.revision + 1),
-    last_transition='reap', last_actor_kind=anon_1.sys_actor_kind, last_actor=anon_1.sys_actor,
-    last_call=anon_1.sys_call, updated_at=greatest(runs.updated_at, clock.now) FROM unnest(%(error_message)s::text[],
-    %(sys_key)s::text[], %(sys_call)s::text[], %(sys_actor)s::text[], %(sys_actor_kind)s::text[]) WITH ORDINALITY AS
-    anon_1(error_message, sys_key, sys_call, sys_actor, sys_actor_kind, number), clock WHERE runs.run_id =
-    anon_1.sys_key AND runs.status IN ('starting', 'running') AND (runs.lease_expires_at IS NULL OR
-    runs.lease_expires_at <= clock.now) AND runs.max_attempts <= runs.attempts AND runs.cancel_requested_at IS NULL
-    RETURNING anon_1.number, runs.*, floor(extract(epoch from clock_timestamp()) * 1000)::bigint;
+    lease_expires_at=NULL, input='null', launch_options='{}', status='failed', outcome='failed', error_code='lost',
+    error_message=anon_1.error_message, finished_at=clock.now, revision=(runs.revision + 1), last_transition='reap',
+    last_actor_kind=anon_1.sys_actor_kind, last_actor=anon_1.sys_actor, last_call=anon_1.sys_call,
+    updated_at=greatest(runs.updated_at, clock.now) FROM unnest(%(error_message)s::text[], %(sys_key)s::text[],
+    %(sys_call)s::text[], %(sys_actor)s::text[], %(sys_actor_kind)s::text[]) WITH ORDINALITY AS anon_1(error_message,
+    sys_key, sys_call, sys_actor, sys_actor_kind, number), clock WHERE runs.run_id = anon_1.sys_key AND runs.status IN
+    ('starting', 'running') AND (runs.lease_expires_at IS NULL OR runs.lease_expires_at <= clock.now) AND
+    runs.max_attempts <= runs.attempts AND runs.cancel_requested_at IS NULL RETURNING anon_1.number, runs.*,
+    floor(extract(epoch from clock_timestamp()) * 1000)::bigint;
 
 -- move reap_cancelled
 WITH locked AS MATERIALIZED
@@ -2140,8 +2139,8 @@ WITH clock AS MATERIALIZED
 (SELECT floor(extract(epoch from clock_timestamp()) * 1000)::bigint AS now)
  UPDATE runs SET lease_holder=NULL, lease_holder_kind=NULL, lease_token_hash=NULL,
     lease_generation=(runs.lease_generation + 1), lease_acquired_at=NULL, lease_heartbeat_at=NULL,
-    lease_expires_at=NULL, input='null', launch_options='{}', status='failed', waiting=false, outcome='failed',
-    error_code='lost', error_message=%(error_message)s::text, finished_at=(SELECT clock.now
+    lease_expires_at=NULL, input='null', launch_options='{}', status='failed', outcome='failed', error_code='lost',
+    error_message=%(error_message)s::text, finished_at=(SELECT clock.now
 FROM clock), revision=(runs.revision + 1), last_transition='reap', last_actor_kind=%(sys_actor_kind)s::text,
     last_actor=%(sys_actor)s::text, last_call=%(sys_call)s::text, updated_at=greatest(runs.updated_at, (SELECT clock.now
 FROM clock)) WHERE runs.run_id = (SELECT (SELECT candidate.run_id
@@ -2171,8 +2170,8 @@ WITH clock AS MATERIALIZED
 (SELECT floor(extract(epoch from clock_timestamp()) * 1000)::bigint AS now)
  UPDATE runs SET lease_holder=NULL, lease_holder_kind=NULL, lease_token_hash=NULL,
     lease_generation=(runs.lease_generation + 1), lease_acquired_at=NULL, lease_heartbeat_at=NULL,
-    lease_expires_at=NULL, input='null', launch_options='{}', status='failed', waiting=false, outcome='failed',
-    error_code='lost', error_message=%(error_message)s::text, finished_at=(SELECT clock.now
+    lease_expires_at=NULL, input='null', launch_options='{}', status='failed', outcome='failed', error_code='lost',
+    error_message=%(error_message)s::text, finished_at=(SELECT clock.now
 FROM clock), revision=(runs.revision + 1), last_transition='reap', last_actor_kind=%(sys_actor_kind)s::text,
     last_actor=%(sys_actor)s::text, last_call=%(sys_call)s::text, updated_at=greatest(runs.updated_at, (SELECT clock.now
 FROM clock)) WHERE runs.run_id = (SELECT (SELECT candidate.run_id

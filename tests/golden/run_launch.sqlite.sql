@@ -324,9 +324,8 @@ CREATE TRIGGER runs_columns_7 BEFORE UPDATE OF waiting ON runs WHEN (NEW.revisio
     (NEW.last_transition = 'claim' OR NEW.last_transition = 'park' OR NEW.last_transition = 'wake' OR
     NEW.last_transition = 'park_source_changed' OR NEW.last_transition = 'park_effect_ambiguous' OR NEW.last_transition
     = 'rebind' OR NEW.last_transition = 'rebind_held' OR NEW.last_transition = 'reject' OR NEW.last_transition = 'abort'
-    OR NEW.last_transition = 'cancel' OR NEW.last_transition = 'cancel_stale' OR NEW.last_transition = 'reap' OR
-    NEW.last_transition = 'reap_cancelled') OR (NEW.waiting IS OLD.waiting)) IS NOT TRUE BEGIN SELECT RAISE(ABORT,
-    'sqlatch:illegal:waiting: not for this transition to write'); END;
+    OR NEW.last_transition = 'cancel_stale' OR NEW.last_transition = 'reap_cancelled') OR (NEW.waiting IS OLD.waiting))
+    IS NOT TRUE BEGIN SELECT RAISE(ABORT, 'sqlatch:illegal:waiting: not for this transition to write'); END;
 
 -- layout 31
 CREATE TRIGGER runs_columns_8 BEFORE UPDATE OF result ON runs WHEN (NEW.revision = OLD.revision + 1 AND
@@ -759,7 +758,7 @@ UPDATE runs SET lease_holder=NULL, lease_holder_kind=NULL, lease_token_hash=NULL
 -- move cancel
 UPDATE runs SET lease_holder=NULL, lease_holder_kind=NULL, lease_token_hash=NULL,
     lease_generation=(runs.lease_generation + 1), lease_acquired_at=NULL, lease_heartbeat_at=NULL,
-    lease_expires_at=NULL, input='null', launch_options='{}', status='cancelled', waiting=0, outcome='cancelled',
+    lease_expires_at=NULL, input='null', launch_options='{}', status='cancelled', outcome='cancelled',
     error_code='cancelled', finished_at=:sys_now, revision=(runs.revision + 1), last_transition='cancel',
     last_actor_kind=:sys_actor_kind, last_actor=:sys_actor, last_call=:sys_call,
     updated_at=coalesce(max(runs.updated_at, :sys_now), runs.updated_at, :sys_now) WHERE runs.run_id = :sys_key AND
@@ -800,9 +799,9 @@ UPDATE runs SET cancel_requested_at=:sys_now, revision=(runs.revision + 1), last
 -- move reap
 UPDATE runs SET lease_holder=NULL, lease_holder_kind=NULL, lease_token_hash=NULL,
     lease_generation=(runs.lease_generation + 1), lease_acquired_at=NULL, lease_heartbeat_at=NULL,
-    lease_expires_at=NULL, input='null', launch_options='{}', status='failed', waiting=0, outcome='failed',
-    error_code='lost', error_message=:error_message, finished_at=:sys_now, revision=(runs.revision + 1),
-    last_transition='reap', last_actor_kind=:sys_actor_kind, last_actor=:sys_actor, last_call=:sys_call,
+    lease_expires_at=NULL, input='null', launch_options='{}', status='failed', outcome='failed', error_code='lost',
+    error_message=:error_message, finished_at=:sys_now, revision=(runs.revision + 1), last_transition='reap',
+    last_actor_kind=:sys_actor_kind, last_actor=:sys_actor, last_call=:sys_call,
     updated_at=coalesce(max(runs.updated_at, :sys_now), runs.updated_at, :sys_now) WHERE runs.run_id = :sys_key AND
     runs.status IN ('starting', 'running') AND (runs.lease_expires_at IS NULL OR runs.lease_expires_at <= :sys_now) AND
     runs.max_attempts <= runs.attempts AND runs.cancel_requested_at IS NULL RETURNING lease_holder, lease_holder_kind,
@@ -1624,9 +1623,9 @@ FROM json_each(:sys_exclude) AS anon_4)) ORDER BY candidate.available_at, candid
 -- take reap_due
 UPDATE runs SET lease_holder=NULL, lease_holder_kind=NULL, lease_token_hash=NULL,
     lease_generation=(runs.lease_generation + 1), lease_acquired_at=NULL, lease_heartbeat_at=NULL,
-    lease_expires_at=NULL, input='null', launch_options='{}', status='failed', waiting=0, outcome='failed',
-    error_code='lost', error_message=:error_message, finished_at=:sys_now, revision=(runs.revision + 1),
-    last_transition='reap', last_actor_kind=:sys_actor_kind, last_actor=:sys_actor, last_call=:sys_call,
+    lease_expires_at=NULL, input='null', launch_options='{}', status='failed', outcome='failed', error_code='lost',
+    error_message=:error_message, finished_at=:sys_now, revision=(runs.revision + 1), last_transition='reap',
+    last_actor_kind=:sys_actor_kind, last_actor=:sys_actor, last_call=:sys_call,
     updated_at=coalesce(max(runs.updated_at, :sys_now), runs.updated_at, :sys_now) WHERE runs.run_id = (SELECT (SELECT
     candidate.run_id
 FROM runs AS candidate
@@ -1655,9 +1654,9 @@ FROM json_each(:sys_exclude) AS anon_3)) ORDER BY candidate.lease_expires_at, ca
 -- take reap_due_anywhere
 UPDATE runs SET lease_holder=NULL, lease_holder_kind=NULL, lease_token_hash=NULL,
     lease_generation=(runs.lease_generation + 1), lease_acquired_at=NULL, lease_heartbeat_at=NULL,
-    lease_expires_at=NULL, input='null', launch_options='{}', status='failed', waiting=0, outcome='failed',
-    error_code='lost', error_message=:error_message, finished_at=:sys_now, revision=(runs.revision + 1),
-    last_transition='reap', last_actor_kind=:sys_actor_kind, last_actor=:sys_actor, last_call=:sys_call,
+    lease_expires_at=NULL, input='null', launch_options='{}', status='failed', outcome='failed', error_code='lost',
+    error_message=:error_message, finished_at=:sys_now, revision=(runs.revision + 1), last_transition='reap',
+    last_actor_kind=:sys_actor_kind, last_actor=:sys_actor, last_call=:sys_call,
     updated_at=coalesce(max(runs.updated_at, :sys_now), runs.updated_at, :sys_now) WHERE runs.run_id = (SELECT (SELECT
     candidate.run_id
 FROM runs AS candidate
