@@ -11,7 +11,7 @@ from persistence.agreement import try_cell
 from persistence.birth_agreement import try_birth
 from persistence.scratch import scratch
 from statemachine.births import births
-from statemachine.explore import explore, liveness
+from statemachine.exploration import explore, liveness
 from statemachine.valuations import cells
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from persistence.disagreement import Disagreement
     from persistence.trial import Trial
-    from statemachine.explore import Exploration
+    from statemachine.exploration import Exploration
     from statemachine.machine import Machine
     from statemachine.path import Discovery
 

@@ -101,7 +101,7 @@ from statemachine.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from statemachine.explore import Exploration, explore, liveness
+    from statemachine.exploration import Exploration, explore, liveness
     from statemachine.path import Discovery, Path
     from statemachine.population import Population
     from statemachine.render import to_dot, to_mermaid, to_svg, to_table
@@ -217,7 +217,7 @@ __all__ = [
 ]
 
 _LATER = {
-    "statemachine.explore": ("Exploration", "explore", "liveness"),
+    "statemachine.exploration": ("Exploration", "explore", "liveness"),
     "statemachine.path": ("Discovery", "Path"),
     "statemachine.population": ("Population",),
     "statemachine.render": ("to_dot", "to_mermaid", "to_svg", "to_table"),

@@ -8,7 +8,7 @@ import pytest
 from statemachine import lease_laws
 from statemachine.errors import UnknownTransition
 from statemachine.examples import NOW_MS
-from statemachine.explore import Exploration, explore, liveness
+from statemachine.exploration import Exploration, explore, liveness
 from statemachine.kinds import Row
 from statemachine.lens import TICK_MS
 from statemachine.machine import Invariant, Machine

@@ -55,6 +55,14 @@ def test_every_module_imports_and_has_a_docstring(root: str) -> None:
     assert [name for name, module in modules.items() if not module.__doc__] == []
 
 
+@pytest.mark.parametrize("root", ROOTS)
+def test_no_module_takes_the_place_of_a_public_name(root: str) -> None:
+    """A name means the same whatever was imported before: a submodule becomes an attribute."""
+    taken = [path.stem for path in (ROOT / root).iterdir() if path.suffix in ("", ".py")]
+
+    assert [name for name in importlib.import_module(root).__all__ if name in taken] == []
+
+
 def test_importing_a_root_loads_no_database() -> None:
     """The pytest plugin and the command's help wait for nothing that they do not use."""
     script = "import sys, persistence.pytest_plugin; print('sqlalchemy' in sys.modules)"

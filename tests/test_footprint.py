@@ -78,7 +78,7 @@ def test_nothing_is_loaded_that_is_not_used(tmp_path: Path) -> None:
         "psycopg",
         "rich",
         "sqlalchemy.dialects.postgresql",
-        "statemachine.explore",
+        "statemachine.exploration",
         "statemachine.render",
         "typer",
     }

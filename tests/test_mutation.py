@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 
 from statemachine.errors import MachineError
-from statemachine.explore import explore
+from statemachine.exploration import explore
 from statemachine.lease_laws import broken_law
 from statemachine.machine import Machine
 from statemachine.machines import ALL, RUN_LAUNCH

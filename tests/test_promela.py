@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemachine.errors import InvalidArgument, MachineError
-from statemachine.explore import Exploration, explore
+from statemachine.exploration import Exploration, explore
 from statemachine.interpret import holds
 from statemachine.kinds import Integer
 from statemachine.machine import Invariant, Machine
