@@ -13,6 +13,7 @@ import shutil
 import sqlite3
 import stat
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ from statemachine.errors import InvalidArgument, SqlatchError, StoreCorrupt, Sto
 from tests.cases.launches import LEASE, queue, start, take
 from tests.children import forked
 from tests.conftest import Capabilities
+from tests.programs import ROOT
 
 BLOB = "x" * 20_000
 
@@ -547,3 +549,24 @@ def test_a_store_refuses_to_be_pickled_or_copied(store: Store) -> None:
                 attempt(whole)
     with pytest.raises(TypeError, match="open it again"):
         copy.copy(store)
+
+
+def test_another_opening_keeps_the_locks(tmp_path: Path) -> None:
+    """A store that is opened beside another of this process lets go of none of its locks.
+
+    Else the process that closes its own next takes itself for the last, and removes the log.
+    """
+    path = tmp_path / "runs.db"
+    with open_store(str(path)) as first:
+        queue(first, "before")
+        open_store(str(path)).close()
+        script = (
+            "import sys; from persistence import open_store;"
+            " open_store(sys.argv[1]).runs.pause('before')"
+        )
+        subprocess.run([sys.executable, "-c", script, str(path)], check=True, cwd=ROOT)
+        queue(first, "after")
+
+        assert path.with_name("runs.db-wal").exists()
+        with open_store(str(path)) as third:
+            assert sorted(ids(third)) == ["after", "before"]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from pathlib import Path
 from typing import TypeAlias
+from urllib.parse import quote
 
+from persistence.backends.sqlite_errors import translated
 from statemachine.errors import InvalidArgument, StoreCorrupt, StoreUnavailable
 
-_MAGIC = b"SQLite format 3\0"
-_HEADER_BYTES = 100
+_SMALLEST = 512
+"""Bytes of the smallest page that SQLite knows."""
+
 _MOUNTS = Path("/proc/self/mountinfo")
 _SHARED = (
     "9p", "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "gfs2", "gpfs", "lustre",
@@ -64,36 +68,33 @@ def prepare(path: str, *, create: bool) -> None:
 
 
 def _look(path: str) -> None:
-    """Refuse a file that is no database, and one whose end is missing, before SQLite has it.
+    """Refuse a file that is no database, or whose end is missing, before anything is written.
 
-    While a log or journal lies beside it, the file alone does not tell.
+    SQLite does the reading: to close a descriptor of one's own would let go of the locks that this
+    process's other connections have on the file, and another process would cut their log off.
+    While a log or journal lies beside it, the file alone does not tell where it ends.
     """
     resting = not any(_has_bytes(path + beside) for beside in ("-wal", "-journal"))
-    with open(path, "rb") as file:  # noqa: PTH123  # what is no file at all is told below
-        header = file.read(_HEADER_BYTES)
-        size = os.fstat(file.fileno()).st_size
-    sound = not header or (len(header) == _HEADER_BYTES and header.startswith(_MAGIC))
-    if sound and header and resting:
-        sound = size % _page_size(header) == 0 and size >= _stated_size(header)
-    if not sound:
+    size = Path(path).stat().st_size
+    try:
+        look = sqlite3.connect(f"file:{quote(path)}?mode=rw", uri=True, timeout=0)
+    except sqlite3.Error as error:
+        raise translated(error) from error
+    try:
+        (page,) = look.execute("PRAGMA page_size").fetchone()
+        (pages,) = look.execute("PRAGMA page_count").fetchone()
+        sound = size == 0 or not resting or (size % page == 0 and size >= pages * page)
+    except sqlite3.Error as error:
+        sound = not isinstance(translated(error), StoreCorrupt)
+    finally:
+        look.close()
+    if not sound or 0 < size < _SMALLEST:
         msg = f"{path} is damaged or no database; it was left as it is"
         raise StoreCorrupt(msg)
 
 
 def _has_bytes(path: str) -> bool:
     return Path(path).exists() and Path(path).stat().st_size > 0
-
-
-def _page_size(header: bytes) -> int:
-    size = int.from_bytes(header[16:18], "big")
-    return 65_536 if size <= 1 else size
-
-
-def _stated_size(header: bytes) -> int:
-    """Return how long the file says that it is; 0 where an old SQLite left that out."""
-    if header[24:28] != header[92:96]:
-        return 0
-    return int.from_bytes(header[28:32], "big") * _page_size(header)
 
 
 def _make(path: Path) -> None:
