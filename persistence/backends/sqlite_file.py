@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import quote
@@ -13,6 +14,9 @@ from statemachine.errors import InvalidArgument, StoreCorrupt, StoreUnavailable
 
 _SMALLEST = 512
 """Bytes of the smallest page that SQLite knows."""
+
+_PREPARING = threading.Lock()
+"""No thread connects to a file before the descriptor that made it is closed."""
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _SHARED = (
@@ -48,13 +52,14 @@ def prepare(path: str, *, create: bool) -> None:
         StoreCorrupt: It is no SQLite database; it was left as it is.
     """
     try:
-        if Path(path).exists():
-            _look(path)
-        elif create:
-            _make(Path(path))
-        else:
-            msg = f"{path} does not exist; open it with create=True to make it"
-            raise StoreUnavailable(msg)
+        with _PREPARING:
+            if Path(path).exists():
+                _look(path)
+            elif create:
+                _make(Path(path))
+            else:
+                msg = f"{path} does not exist; open it with create=True to make it"
+                raise StoreUnavailable(msg)
     except OSError as error:
         msg = f"{path} cannot be {'created' if create else 'read'}: {error.strerror}"
         raise StoreUnavailable(msg) from error
@@ -102,7 +107,10 @@ def _make(path: Path) -> None:
     for parent in reversed(missing):
         parent.mkdir(mode=0o700, exist_ok=True)
         parent.chmod(0o700)
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    except FileExistsError:
+        return  # another was faster, and may hold locks on it by now
     os.fchmod(descriptor, 0o600)
     os.close(descriptor)
 
