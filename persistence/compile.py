@@ -22,6 +22,7 @@ from statemachine.vocabulary import Greatest, Set
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from statemachine.fields import Field
     from statemachine.kinds import Row
     from statemachine.machine import Machine, Selection, Transition
     from statemachine.vocabulary import Assignment
@@ -68,6 +69,11 @@ class Program:
     @cached_property
     def _chooser(self) -> Chooser:
         return Chooser(self.machine, self.dialect, self.table)
+
+    @cached_property
+    def key(self) -> Field:
+        """The column that identifies a row."""
+        return self.machine.fields[self.machine.key.name]
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 
 from persistence import layout
 from persistence.compile import Program
-from persistence.operation import Answer, Caller, Operation, Query
+from persistence.operation import Answer, Caller, Operation
 from statemachine.errors import InvalidArgument, SqlatchError
 from statemachine.kinds import Duration, Text, admit
 from statemachine.outcome import Actor
@@ -146,19 +146,16 @@ def _run(operation: Operation[_T], session: Session) -> _T:
         query = next(operation)
         while True:
             try:
-                answer = _answer(query, session)
+                rows, now = session.execute(
+                    query.statement.sql, query.params, fragile=query.fragile
+                )
             except SqlatchError as error:
                 query = operation.throw(error)
             else:
-                query = operation.send(answer)
+                query = operation.send(Answer(rows, now))
     except StopIteration as stop:
         outcome: _T = stop.value
         return outcome
-
-
-def _answer(query: Query, session: Session) -> Answer:
-    rows, now = session.execute(query.statement.sql, query.params, fragile=query.fragile)
-    return Answer(rows, now)
 
 
 def seconds_of(value: timedelta, name: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from attrs import frozen
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-@frozen
-class Query:
+class Query(NamedTuple):
     """A request to run one statement.
 
     Attributes:
@@ -34,8 +33,7 @@ class Query:
     fragile: bool = False
 
 
-@frozen
-class Answer:
+class Answer(NamedTuple):
     """What a statement answered.
 
     Attributes:

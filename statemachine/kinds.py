@@ -286,7 +286,7 @@ def _duration(value: object, field: str) -> int:
 
 
 def _choice(kind: Choice, value: object, field: str) -> str:
-    text = kind.spellings.get(value) if isinstance(value, str | kind.options) else None
+    text = kind.spellings.get(value) if isinstance(value, str | enum.Enum) else None
     if text is None:
         raise InvalidArgument(field, f"one of {', '.join(kind.texts)}")
     return text

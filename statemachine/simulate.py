@@ -107,19 +107,35 @@ def create(
     return Moved(row, _event(machine, None, row, changes))
 
 
-def admit_params(params: Iterable[Param], values: Mapping[str, object]) -> dict[str, Plain]:
+def admit_params(
+    params: Iterable[Param], values: Mapping[str, object], known: Row | None = None
+) -> dict[str, Plain]:
     """Return the plain values of a call's arguments; an optional one that is left out is NULL.
+
+    Args:
+        params: What is wanted.
+
+        values: What is given, in Python's form.
+
+        known: What is given in plain form already, and need not be judged again.
 
     Raises:
         InvalidArgument: An unknown or missing argument, or a value out of its bounds; names it.
     """
-    admitted: dict[str, Plain] = {}
+    admitted: dict[str, Plain] = {} if known is None else {**known}
     for param in params:
-        if param.name not in values and not param.optional:
-            raise InvalidArgument(param.name, "given")
-        value = values.get(param.name)
-        absent = value is None and param.optional
-        admitted[param.name] = None if absent else admit(param.kind, value, param.name)
+        name = param.name
+        if name in admitted:
+            continue
+        value = values.get(name)
+        if value is not None:
+            admitted[name] = admit(param.kind, value, name)
+        elif param.optional:
+            admitted[name] = None
+        elif name in values:
+            admitted[name] = admit(param.kind, None, name)
+        else:
+            raise InvalidArgument(name, "given")
     if not values.keys() <= admitted.keys():
         unknown = next(name for name in values if name not in admitted)
         raise InvalidArgument(unknown, f"one of the parameters {', '.join(admitted)}")

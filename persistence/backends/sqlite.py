@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 import time
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -80,7 +80,7 @@ class SqliteBackend:
         if self._closed:
             msg = "the store is closed"
             raise StoreUnavailable(msg)
-        return self._only() if self.path == MEMORY else nullcontext(self._own())
+        return self._only() if self.path == MEMORY else self._own()
 
     @contextmanager
     def _only(self) -> Iterator[Session]:

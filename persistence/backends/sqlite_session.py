@@ -7,7 +7,7 @@ import sqlite3
 import time
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from attrs import define, field
 
@@ -43,6 +43,12 @@ class Session:
     depth: int = field(default=0, init=False)
     spoiled: bool = field(default=False, init=False)
     _doomed: SqlatchError | None = field(default=None, init=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """It was lent, and stays open."""
 
     def configure(self, *, durable: bool) -> None:
         """Set what each connection needs."""

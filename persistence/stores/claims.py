@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import secrets
 from typing import TYPE_CHECKING
@@ -9,13 +10,16 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 
 from statemachine.errors import InvalidArgument
-from statemachine.kinds import TOKEN_BYTES, Text, admit
+from statemachine.kinds import TOKEN_BYTES, Integer, Text, Token, admit
+from statemachine.machines import RUN_LAUNCH
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
+    from statemachine.kinds import Row
     from statemachine.machines import Run
+
+_RUN_ID = RUN_LAUNCH.fields["run_id"].kind
 
 
 @frozen
@@ -46,6 +50,26 @@ class Claim:
         """When the lease runs out, unless it is renewed."""
         assert self.run.lease_expires_at is not None
         return self.run.lease_expires_at
+
+    def renewed(self, run: Run) -> Claim:
+        """Return the claim with the record of a later step; what proves it stays the same."""
+        later = Claim(run, self.token)
+        object.__setattr__(later, "proof", self.proof)
+        return later
+
+    @functools.cached_property
+    def proof(self) -> tuple[str, Row]:
+        """What a holder's call presents, in plain form: the run's id, and token and generation.
+
+        Raises:
+            InvalidArgument: It was made by hand, of what is none.
+        """
+        token = admit(Token(), self.token, "token")
+        generation = admit(Integer(), self.generation, "generation")
+        return str(admit(_RUN_ID, self.run_id, "run_id")), {
+            "token": token,
+            "generation": generation,
+        }
 
 
 @frozen
@@ -103,23 +127,13 @@ def part_of(call: str, part: object) -> str:
     return f"{hashlib.sha256(whole.encode()).hexdigest()}/{part}"
 
 
-def presented(claim: object) -> Mapping[str, object]:
-    """Return what a holder's call presents.
-
-    Raises:
-        InvalidArgument: Not a claim.
-    """
-    claim = claim_of(claim)
-    return {"token": claim.token, "generation": claim.generation}
-
-
 def claim_of(claim: object) -> Claim:
     """Return a claim: it, or that of a lease which keeps it.
 
     Raises:
         InvalidArgument: Neither.
     """
-    inner = getattr(claim, "claim", claim)
+    inner = claim if isinstance(claim, Claim) else getattr(claim, "claim", claim)
     if not isinstance(inner, Claim):
         raise InvalidArgument("claim", "a Claim, as a claiming call answered it")
     return inner

@@ -65,15 +65,17 @@ class Operations:
         caller = self.engine.caller(call, actor)
         return apply(self.program, name, self.key(key), params, caller)
 
-    def admitted(self, params: Iterable[Param], values: Mapping[str, object]) -> dict[str, Plain]:
-        """Return the plain values of a call's arguments.
+    def admitted(
+        self, params: Iterable[Param], values: Mapping[str, object], known: Row | None = None
+    ) -> dict[str, Plain]:
+        """Return the plain values of a call's arguments; those that are known need no judging.
 
         Raises:
             InvalidArgument: As `admit_params`; and a duration that, by an explicit clock, ends
                 after the year 9999. No other clock is near it.
         """
         params = tuple(params)
-        plain = admit_params(params, values)
+        plain = admit_params(params, values, known)
         if self.engine.clock is not None:
             for param in params:
                 if isinstance(param.kind, Duration):
@@ -88,7 +90,7 @@ class Operations:
         Raises:
             InvalidArgument: It is none.
         """
-        field = self.program.machine.fields[self.program.machine.key.name]
+        field = self.program.key
         return str(admit(field.kind, value, name or field.name))
 
     def excluded(self, keys: Collection[str]) -> list[str]:

@@ -8,8 +8,9 @@ from persistence.batching import Call, apply_many, choose_many
 from persistence.engine import actor_of
 from persistence.execute import take_next
 from persistence.refusal import read
-from persistence.stores.claims import Claim, Unchanged, claim_of, derived, mint, part_of, presented
-from persistence.stores.face import Operations, limit_of
+from persistence.stores.claims import Claim, Unchanged, claim_of, derived, mint, part_of
+from persistence.stores.face import limit_of
+from persistence.stores.run_steps import RunSteps
 from persistence.stores.taking import binding, holding, runner, taking
 from statemachine.kinds import Token, admit
 from statemachine.machines import HolderKind
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 MAX_CLAIMED = 100
 
 
-class RunClaims(Operations):
+class RunClaims(RunSteps):
     """Who takes a run, and how."""
 
     def claim(
@@ -138,8 +139,8 @@ class RunClaims(Operations):
         held = claim_of(claim)
         bound = binding(workflow, source_ref, source, definition_digest, expected_source_ref)
         holder = holding(runner_id, holder_kind)
-        values = {**bound, **holder, "lease": lease, **presented(held)}
-        row = yield from self.call("rebind_held", held.run_id, values, call=call, actor=actor)
+        values = {**bound, **holder, "lease": lease}
+        row = yield from self.held("rebind_held", held, values, call=call, actor=actor)
         return row if isinstance(row, Refused) else Claim(self.program.moved(row), held.token)
 
     def claim_next(

@@ -15,7 +15,7 @@ from persistence.stores.taking import holding
 from statemachine.canonical import canonical_row
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import Text, admit
-from statemachine.machines import ExecutionMode, HolderKind
+from statemachine.machines import RUN_LAUNCH, ExecutionMode, HolderKind
 from statemachine.outcome import Actor, Reason, Refused
 from statemachine.simulate import admit_params
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from statemachine.vocabulary import Param
 
 
+_GIVEN = tuple(p for p in RUN_LAUNCH.creation("reserve").params if p.name != "facts_digest")
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9.-]+")
 
 
@@ -231,10 +232,7 @@ class RunCreations(Operations):
                 ExecutionMode.HEADLESS if headless else ExecutionMode.INTERACTIVE
             )
         given["project"] = self.engine.project
-        params = [
-            p for p in self.program.machine.creation("reserve").params if p.name != "facts_digest"
-        ]
-        facts = admit_params(params, given)
+        facts = admit_params(_GIVEN, given)
         if facts["execution_mode"] == "interactive" and facts["origin_session_id"] is None:
             raise InvalidArgument("origin_session_id", "given for an interactive run")
         if facts["parent_run_id"] == facts["run_id"]:

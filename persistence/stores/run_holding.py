@@ -8,7 +8,7 @@ from attrs import frozen
 
 from persistence.batching import Call, apply_many
 from persistence.engine import actor_of
-from persistence.stores.claims import Claim, claim_of, presented
+from persistence.stores.claims import Claim, claim_of
 from persistence.stores.face import MAX_LISTED, items_of
 from persistence.stores.run_steps import RunSteps, failing
 from statemachine.errors import InvalidArgument
@@ -17,7 +17,7 @@ from statemachine.outcome import Actor, Refused
 from statemachine.simulate import admit_params
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime, timedelta
 
     from persistence.operation import Operation
@@ -52,7 +52,7 @@ class RunHolding(RunSteps):
         self, claim: Claim, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Say that the first step is about to run; needs the lease live."""
-        return (yield from self._held("mark_running", claim, {}, call, actor))
+        return self.held_step("mark_running", claim, {}, call, actor)
 
     def renew(
         self, claim: Claim, *, lease: timedelta, actor: Actor | None = None
@@ -67,15 +67,14 @@ class RunHolding(RunSteps):
             actor: Who calls; None: the store's.
         """
         held = claim_of(claim)
-        values = {**presented(held), "lease": lease}
-        row = yield from self.call("renew", held.run_id, values, call=None, actor=actor)
-        return row if isinstance(row, Refused) else Claim(self.program.moved(row), held.token)
+        row = yield from self.held("renew", held, {"lease": lease}, call=None, actor=actor)
+        return row if isinstance(row, Refused) else held.renewed(self.program.moved(row))
 
     def release_control(
         self, claim: Claim, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Give a control lease back."""
-        return (yield from self._held("release_control", claim, {}, call, actor))
+        return self.held_step("release_control", claim, {}, call, actor)
 
     def park(
         self,
@@ -88,7 +87,7 @@ class RunHolding(RunSteps):
     ) -> Operation[Run | Refused]:
         """Lay the run aside, until it is woken (waiting) or until `available_at` (None: now)."""
         values = {"waiting": waiting, "available_at": available_at}
-        return (yield from self._held("park", claim, values, call, actor))
+        return self.held_step("park", claim, values, call, actor)
 
     def park_source_changed(
         self,
@@ -101,7 +100,7 @@ class RunHolding(RunSteps):
     ) -> Operation[Run | Refused]:
         """Lay the run aside because its source is no longer what it was."""
         values = {"error_message": error_message, "status_detail": status_detail}
-        return (yield from self._held("park_source_changed", claim, values, call, actor))
+        return self.held_step("park_source_changed", claim, values, call, actor)
 
     def park_effect_ambiguous(
         self,
@@ -113,7 +112,7 @@ class RunHolding(RunSteps):
     ) -> Operation[Run | Refused]:
         """Lay the run aside because nobody knows whether an effect happened."""
         values = {"error_message": error_message}
-        return (yield from self._held("park_effect_ambiguous", claim, values, call, actor))
+        return self.held_step("park_effect_ambiguous", claim, values, call, actor)
 
     def finish(
         self,
@@ -138,7 +137,7 @@ class RunHolding(RunSteps):
             actor: Who calls; None: the store's.
         """
         values = {"outcome": outcome, "result": result}
-        return (yield from self._held("finish", claim, values, call, actor))
+        return self.held_step("finish", claim, values, call, actor)
 
     def finish_many(
         self, ends: Sequence[Finish], *, actor: Actor | None = None
@@ -162,10 +161,10 @@ class RunHolding(RunSteps):
         for end in items_of(ends, "ends", MAX_LISTED):
             if not isinstance(end, Finish):
                 raise InvalidArgument("ends", "of Finish")
-            values = {"outcome": end.outcome, "result": end.result, **presented(end.claim)}
+            key, shown = claim_of(end.claim).proof
+            values = {"outcome": end.outcome, "result": end.result}
             caller = self.engine.caller(end.call, who)
-            key = claim_of(end.claim).run_id
-            calls.append(Call(key, admit_params(declared, values), caller))
+            calls.append(Call(key, admit_params(declared, values, shown), caller))
         rows = yield from apply_many(self.program, "finish", calls)
         return [row if isinstance(row, Refused) else self.program.moved(row) for row in rows]
 
@@ -198,21 +197,10 @@ class RunHolding(RunSteps):
             actor: Who calls; None: the store's.
         """
         values = failing(error_code, error_message, outcome, result)
-        return (yield from self._held("fail", claim, values, call, actor))
+        return self.held_step("fail", claim, values, call, actor)
 
     def abort(
         self, claim: Claim, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """End the run as cancelled, as its holder."""
-        return (yield from self._held("abort", claim, {}, call, actor))
-
-    def _held(
-        self,
-        name: str,
-        claim: Claim,
-        values: Mapping[str, object],
-        call: str | None,
-        actor: Actor | None,
-    ) -> Operation[Run | Refused]:
-        run_id = claim_of(claim).run_id
-        return (yield from self.step(name, run_id, {**values, **presented(claim)}, call, actor))
+        return self.held_step("abort", claim, {}, call, actor)

@@ -30,13 +30,13 @@ class RunMoves(RunSteps):
         self, run_id: str, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Let a waiting run be taken again."""
-        return (yield from self.step("wake", run_id, {}, call, actor))
+        return self.step("wake", run_id, {}, call, actor)
 
     def requeue(
         self, run_id: str, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Put a launch back whose lease ran out before anything ran."""
-        return (yield from self.step("requeue", run_id, {}, call, actor))
+        return self.step("requeue", run_id, {}, call, actor)
 
     def reject(
         self,
@@ -51,19 +51,19 @@ class RunMoves(RunSteps):
     ) -> Operation[Run | Refused]:
         """End a run that nobody holds as failed; arguments as for `fail`."""
         values = failing(error_code, error_message, outcome, result)
-        return (yield from self.step("reject", run_id, values, call, actor))
+        return self.step("reject", run_id, values, call, actor)
 
     def pause(
         self, run_id: str, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Keep `claim_next` from taking the run."""
-        return (yield from self.step("pause", run_id, {}, call, actor))
+        return self.step("pause", run_id, {}, call, actor)
 
     def resume(
         self, run_id: str, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """End a pause."""
-        return (yield from self.step("resume", run_id, {}, call, actor))
+        return self.step("resume", run_id, {}, call, actor)
 
     def adopt(
         self,
@@ -75,19 +75,19 @@ class RunMoves(RunSteps):
     ) -> Operation[Run | Refused]:
         """Give a run without a session to one; it becomes interactive."""
         values = {"session_id": session_id}
-        return (yield from self.step("adopt", run_id, values, call, actor))
+        return self.step("adopt", run_id, values, call, actor)
 
     def request_cancel(
         self, run_id: str, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Ask the live holder of a run to end it."""
-        return (yield from self.step("request_cancel", run_id, {}, call, actor))
+        return self.step("request_cancel", run_id, {}, call, actor)
 
     def cancel_stale(
         self, run_id: str, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Cancel a run that has begun and that nobody holds."""
-        return (yield from self.step("cancel_stale", run_id, {}, call, actor))
+        return self.step("cancel_stale", run_id, {}, call, actor)
 
     def reap(
         self,
@@ -99,13 +99,13 @@ class RunMoves(RunSteps):
     ) -> Operation[Run | Refused]:
         """Fail a run whose lease ran out and whose attempts are used up."""
         values = {"error_message": error_message}
-        return (yield from self.step("reap", run_id, values, call, actor))
+        return self.step("reap", run_id, values, call, actor)
 
     def reap_cancelled(
         self, run_id: str, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Cancel a run whose holder was asked to and is gone."""
-        return (yield from self.step("reap_cancelled", run_id, {}, call, actor))
+        return self.step("reap_cancelled", run_id, {}, call, actor)
 
     def cancel(
         self, run_id: str, *, call: str | None = None, actor: Actor | None = None

@@ -17,7 +17,7 @@ from persistence.reading import (
     listing,
 )
 from persistence.refusal import read
-from persistence.stores.claims import Claim, claim_of, presented
+from persistence.stores.claims import Claim, claim_of
 from persistence.stores.face import Operations, items_of, limit_of
 from statemachine.errors import IdentityConflict
 from statemachine.kinds import Boolean, Choice, Text, admit, canonical_json
@@ -47,11 +47,9 @@ class RunReads(Operations):
     def verify(self, claim: Claim) -> Operation[bool]:
         """Tell whether the run is not final, and held and live by this claim."""
         held = claim_of(claim)
-        row, now = yield from read(self.program, self.key(held.run_id))
-        shown = presented(held)
-        token = self.program.machine.transition("mark_running").params[0]
-        params = {"token": admit(token.kind, shown["token"], "token"), "lease": 1}
-        params["generation"] = held.generation
+        run_id, shown = held.proof
+        row, now = yield from read(self.program, run_id)
+        params = {**shown, "lease": 1}
         verdict = decide(self.program.machine, row, "renew", params, now)
         return isinstance(verdict, Moved)
 
