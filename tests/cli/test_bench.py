@@ -39,18 +39,24 @@ def test_on_a_file(call: Call, db: str, tmp_path: Path) -> None:
     assert (Path(db).exists(), list(tmp_path.iterdir())) == (False, [])
 
 
-def test_on_a_server(call: Call, postgres_url: str) -> None:
-    """Everything is measured in schemas of its own, which are dropped."""
-    said = call("bench", *TINY, "--db", postgres_url)
-    with psycopg.connect(postgres_url) as connection:
-        left = connection.execute(
+def _schemas(url: str) -> set[str]:
+    with psycopg.connect(url) as connection:
+        rows = connection.execute(
             "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, 'sqlatch_bench_')"
         ).fetchall()
+    return {str(name) for (name,) in rows}
+
+
+def test_on_a_server(call: Call, postgres_url: str) -> None:
+    """Everything is measured in schemas of its own, which are dropped."""
+    before = _schemas(postgres_url)
+    said = call("bench", *TINY, "--db", postgres_url)
+    left = _schemas(postgres_url) - before
 
     assert said.code == 0
     assert [one["work"] for one in said.json] == WORKS
     assert "; one commit " in said.json[0]["place"]
-    assert left == []
+    assert left == set()
 
 
 def test_one_work_as_a_table(call: Call) -> None:
