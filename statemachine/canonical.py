@@ -61,6 +61,8 @@ def _quickly(value: object) -> str | None:
     """
     if value is None:
         return "null"
+    if type(value) is dict and not value:
+        return "{}"
     try:
         text = _encode(value)
         deepest = text.count("[") + text.count("{")

@@ -88,7 +88,8 @@ class Session:
             Clash, SqlatchError: What the database answered.
         """
         del fragile  # RAISE(ABORT) and constraints undo the statement, not the transaction
-        self._alive()
+        if self._doomed is not None:
+            self._alive()
         try:
             return self._run(sql, params)
         except sqlite3.Error as error:

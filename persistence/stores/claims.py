@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import secrets
+import os
 from typing import TYPE_CHECKING
 
 from attrs import field, frozen
@@ -105,7 +105,7 @@ class Unchanged:
 
 def mint(token: bytes | None) -> bytes:
     """Return a token: the given one, else 32 random bytes."""
-    return secrets.token_bytes(TOKEN_BYTES) if token is None else token
+    return os.urandom(TOKEN_BYTES) if token is None else token
 
 
 def derived(seed: bytes, number: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from statemachine.errors import InvalidArgument
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from statemachine.kinds import JsonValue
 
+_KEY = Text()
 _RUNNERS = (HolderKind.SESSION, HolderKind.HOST)
 
 
@@ -26,7 +28,7 @@ def holding(runner_id: object, holder_kind: object) -> Mapping[str, object]:
     """
     if not isinstance(holder_kind, str) or holder_kind not in _RUNNERS:
         raise InvalidArgument("holder_kind", "session or host")
-    return {"holder": admit(Text(), runner_id, "runner_id"), "holder_kind": holder_kind}
+    return {"holder": admit(_KEY, runner_id, "runner_id"), "holder_kind": holder_kind}
 
 
 def taking(
@@ -55,4 +57,7 @@ def binding(
 
 def runner(kind: HolderKind | str, name: object) -> Actor:
     """Return the runner itself as who calls; an id that is no key is refused elsewhere."""
-    return Actor(str(kind), name if isinstance(name, str) else "")
+    return _actor(str(kind), name if isinstance(name, str) else "")
+
+
+_actor = functools.lru_cache(maxsize=256)(Actor)
