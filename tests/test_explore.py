@@ -45,7 +45,7 @@ def test_the_space_of_run_launch_is_pinned(runs: Exploration) -> None:
 
 
 def test_run_launch_keeps_every_property_in_every_state(runs: Exploration) -> None:
-    """Every transition happens, no row is stuck, no invariant and no law of leases breaks."""
+    """MOD-01: every transition happens, no row is stuck, no invariant and no law of leases breaks."""
     declared = [part.name for part in RUN_LAUNCH.creations]
     declared += [part.name for part in RUN_LAUNCH.transitions]
 
@@ -204,7 +204,7 @@ def test_a_machine_of_ones_own_is_explored() -> None:
 
 
 def test_a_transition_that_never_happens_is_a_dead_edge() -> None:
-    """Its guards can be satisfied, but by no row that comes to be."""
+    """MOD-01: its guards can be satisfied, but by no row that comes to be."""
     when = (Guard("far beyond", Less(5, order.reminders)),)
     found = explore(with_transition(ORDER, "remind", when=when))
 
@@ -213,7 +213,7 @@ def test_a_transition_that_never_happens_is_a_dead_edge() -> None:
 
 
 def test_a_row_that_nothing_can_end_is_a_dead_end() -> None:
-    """A state that is left on paper only."""
+    """MOD-01: a state that is left on paper only."""
     machine = with_transition(ORDER, "cancel", source=(PENDING,))
     machine = with_transition(machine, "ship", when=(Guard("has a coupon", NotNull(order.coupon)),))
     found = explore(machine)
