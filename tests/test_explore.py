@@ -45,7 +45,7 @@ def test_the_space_of_run_launch_is_pinned(runs: Exploration) -> None:
 
 
 def test_run_launch_keeps_every_property_in_every_state(runs: Exploration) -> None:
-    """MOD-01: every transition happens, no row is stuck, no invariant and no law of leases breaks."""
+    """MOD-01: every transition happens, no row is stuck, no invariant or law of leases breaks."""
     declared = [part.name for part in RUN_LAUNCH.creations]
     declared += [part.name for part in RUN_LAUNCH.transitions]
 
