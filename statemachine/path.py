@@ -127,16 +127,20 @@ class Path:
 
 
 def _main(machine: Machine) -> str:
-    """Return the lines that run a script by itself, where the machine can be imported."""
+    """Return the lines that run a script by itself, where the machine can be imported.
+
+    A module that only uses the machine holds it too: one that exports it goes first, then the
+    outermost.
+    """
     places = [
-        (len(module), module, name)
+        (name not in getattr(loaded, "__all__", ()), module.count("."), len(module), module, name)
         for module, loaded in list(sys.modules.items())
         for name, value in list(vars(loaded).items())
         if value is machine and module != "__main__" and name.isidentifier()
     ]
     if not places:
         return ""
-    _, module, name = min(places)
+    *_, module, name = min(places)
     return _MAIN.format(module=module, name=name)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
 import attrs
 import pytest
 
@@ -170,8 +173,13 @@ def test_a_story_tells_of_time_and_walks_again() -> None:
     assert found.name in broken(machine, row)
 
 
-def test_a_script_runs_by_itself_where_the_machine_can_be_imported(runs: Exploration) -> None:
-    """Who reads a report can run it."""
+def test_a_script_runs_by_itself_where_the_machine_can_be_imported(
+    runs: Exploration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who reads a report can run it; a module that only uses the machine is not taken."""
+    user = ModuleType("user")
+    vars(user)["RUN_LAUNCH"] = RUN_LAUNCH
+    monkeypatch.setitem(sys.modules, "user", user)
     script = runs.graph.path(len(runs.graph.rows) - 1).script()
 
     assert script.endswith("    from statemachine import RUN_LAUNCH\n\n    replay(RUN_LAUNCH)\n")
