@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import rfc8785
@@ -65,8 +65,7 @@ def _quickly(value: object) -> str | None:
         return "{}"
     try:
         text = _encode(value)
-        deepest = text.count("[") + text.count("{")
-        if deepest > MAX_DEPTH or not text.isascii() or _UNSURE.search(text):
+        if not text.isascii() or _unsure(text):
             return None
         return text if _decode_sure(text)[0] == value else None
     except (TypeError, ValueError, RecursionError):
@@ -105,10 +104,32 @@ def _no_float(text: str) -> float:
     raise ValueError(text)
 
 
-_UNSURE = re.compile(r"\\u0000|[0-9]{16}")
-_encode = json.JSONEncoder(
-    ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":")
-).encode
+def _unsure(text: str) -> bool:
+    """Tell whether a text may hold what is refused: U+0000, a large number, too many levels."""
+    if r"\u0000" in text:
+        return True
+    if len(text) < _LARGE:
+        return False
+    deepest = text.count("[") + text.count("{")
+    return deepest > MAX_DEPTH or _LARGE_NUMBER.search(text) is not None
+
+
+def _encoder() -> Callable[[object], str]:
+    """Return what writes JSON; the standard library's own `encode` builds its C part every time."""
+    kept = json.JSONEncoder(
+        ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":")
+    )
+    build = getattr(json.encoder, "c_make_encoder", None)
+    if build is None:
+        return kept.encode
+    text = json.encoder.encode_basestring
+    chunks = build(None, kept.default, text, None, ":", ",", True, False, True)
+    return lambda value: "".join(chunks(value, 0))
+
+
+_LARGE = len(str(MAX_INTEGER))
+_LARGE_NUMBER = re.compile(rf"[0-9]{{{_LARGE}}}")
+_encode = _encoder()
 _decode = json.JSONDecoder(parse_int=_integer).raw_decode
 _decode_sure = json.JSONDecoder(parse_float=_no_float, parse_constant=_no_float).raw_decode
 

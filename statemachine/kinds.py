@@ -10,7 +10,7 @@ import enum
 import functools
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, assert_never
 
@@ -155,32 +155,7 @@ def admit(kind: Kind, value: object, field: str) -> Plain:
     Raises:
         InvalidArgument: The value lies outside the kind's bounds; names the field and the bound.
     """
-    match kind:
-        case Text():
-            return _text(kind, value, field)
-        case Token():
-            if not isinstance(value, bytes) or len(value) != TOKEN_BYTES:
-                raise InvalidArgument(field, f"{TOKEN_BYTES} bytes")
-            return hashlib.sha256(value).hexdigest()
-        case Integer():
-            if isinstance(value, bool) or not isinstance(value, int) or not _within(kind, value):
-                raise InvalidArgument(field, f"an integer from {kind.minimum} to {kind.maximum}")
-            return value
-        case Json():
-            return canonical_json(value, field, kind.max_bytes)
-        case Choice():
-            return _choice(kind, value, field)
-        case Duration():
-            return _duration(value, field)
-        case Instant():
-            return _instant(value, field)
-        case Prose():
-            return _prose(kind, value, field)
-        case Boolean():
-            if not isinstance(value, bool):
-                raise InvalidArgument(field, "True or False")
-            return value
-    assert_never(kind)
+    return _JUDGES[type(kind)](kind, value, field)
 
 
 def present(kind: Kind, value: Plain) -> Any:
@@ -227,16 +202,12 @@ def instant_of(milliseconds: int) -> datetime:
     return EPOCH + timedelta(milliseconds=milliseconds)
 
 
-def _within(kind: Integer, value: int) -> bool:
-    return kind.minimum <= value <= kind.maximum
-
-
 def _text(kind: Text, value: object, field: str) -> str:
     if (
         isinstance(value, str)
         and 1 <= len(value) <= kind.max_chars
-        and _FORBIDDEN.search(value) is None
-        and len(value.encode()) <= kind.max_bytes
+        and (value.isprintable() or _FORBIDDEN.search(value) is None)
+        and (len(value) if value.isascii() else len(value.encode())) <= kind.max_bytes
         and (kind.pattern is None or _pattern(kind.pattern).fullmatch(value))
     ):
         # An enum's own `str` is its member's name, not the text just judged.
@@ -269,7 +240,7 @@ def _prose(kind: Prose, value: object, field: str) -> str:
     return text
 
 
-def _instant(value: object, field: str) -> int:
+def _instant(_: Instant, value: object, field: str) -> int:
     bound = "an aware datetime from 1970 to 9999"
     if not isinstance(value, datetime) or value.utcoffset() is None:
         raise InvalidArgument(field, bound)
@@ -279,10 +250,32 @@ def _instant(value: object, field: str) -> int:
     return milliseconds
 
 
-def _duration(value: object, field: str) -> int:
+def _duration(_: Duration, value: object, field: str) -> int:
     if not isinstance(value, timedelta) or not _NONE < value <= _LONGEST:
         raise InvalidArgument(field, "a timedelta of 1 ms to 100 years")
     return -(-value // MILLISECOND)
+
+
+def _token(_: Token, value: object, field: str) -> str:
+    if not isinstance(value, bytes) or len(value) != TOKEN_BYTES:
+        raise InvalidArgument(field, f"{TOKEN_BYTES} bytes")
+    return hashlib.sha256(value).hexdigest()
+
+
+def _whole(kind: Integer, value: object, field: str) -> int:
+    if isinstance(value, int) and type(value) is not bool and kind.minimum <= value <= kind.maximum:
+        return value
+    raise InvalidArgument(field, f"an integer from {kind.minimum} to {kind.maximum}")
+
+
+def _json(kind: Json, value: object, field: str) -> str:
+    return canonical_json(value, field, kind.max_bytes)
+
+
+def _truth(_: Boolean, value: object, field: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidArgument(field, "True or False")
+    return value
 
 
 def _choice(kind: Choice, value: object, field: str) -> str:
@@ -290,3 +283,17 @@ def _choice(kind: Choice, value: object, field: str) -> str:
     if text is None:
         raise InvalidArgument(field, f"one of {', '.join(kind.texts)}")
     return text
+
+
+# By type: a chain of patterns is walked for each of a call's dozen values.
+_JUDGES: Mapping[type[Any], Callable[[Any, object, str], Plain]] = {
+    Text: _text,
+    Prose: _prose,
+    Json: _json,
+    Instant: _instant,
+    Duration: _duration,
+    Boolean: _truth,
+    Integer: _whole,
+    Choice: _choice,
+    Token: _token,
+}
