@@ -101,17 +101,20 @@ class SqliteBackend:
         file = identity(self.path)
         if session is None or session.pid != os.getpid():
             return self._renewed(file)
-        if (session.spoiled or file != self._local.file) and not session.in_transaction:
+        if session.file == file and not session.spoiled:
+            return session
+        if not session.in_transaction:
             self._drop(session)
             return self._renewed(file)
-        if file != self._local.file:
-            msg = f"{self.path} is gone: another file has its name"
-            raise StoreUnavailable(msg)
-        return session
+        if session.file == file:
+            return session
+        msg = f"{self.path} is gone: another file has its name"
+        raise StoreUnavailable(msg)
 
     def _renewed(self, file: Identity) -> Session:
         session: Session = self._connect()
-        self._local.session, self._local.file = session, file
+        session.file = file
+        self._local.session = session
         return session
 
     def _drop(self, session: Session) -> None:

@@ -20,6 +20,8 @@ from statemachine.errors import SqlatchError, StoreBusy, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from persistence.backends.sqlite_file import Identity
+
 _T = TypeVar("_T")
 _RETRY_SECONDS = 0.001
 
@@ -31,6 +33,8 @@ class Session:
     Attributes:
         pid: The process that opened it.
 
+        file: Which file it is on, as long as the name is that file's.
+
         depth: How many transactions are open: one, and savepoints in it.
 
         spoiled: Whether it met what a new connection alone gets over.
@@ -40,6 +44,7 @@ class Session:
     _busy_seconds: float
     _now: Callable[[], int]
     pid: int = field(factory=os.getpid, init=False)
+    file: Identity | None = field(default=None, init=False)
     depth: int = field(default=0, init=False)
     spoiled: bool = field(default=False, init=False)
     _doomed: SqlatchError | None = field(default=None, init=False)

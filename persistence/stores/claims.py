@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import field, frozen
 
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
 
 _RUN_ID = RUN_LAUNCH.fields["run_id"].kind
 
+Proof: TypeAlias = "tuple[str, Row]"
+"""The run's id, and token and generation in plain form."""
+
 
 @frozen
 class Claim:
@@ -34,6 +36,7 @@ class Claim:
 
     run: Run
     token: bytes = field(repr=False)
+    _proof: Proof | None = field(default=None, init=False, repr=False, eq=False)
 
     @property
     def run_id(self) -> str:
@@ -53,23 +56,44 @@ class Claim:
 
     def renewed(self, run: Run) -> Claim:
         """Return the claim with the record of a later step; what proves it stays the same."""
-        later = Claim(run, self.token)
-        object.__setattr__(later, "proof", self.proof)
-        return later
+        return _proven(Claim(run, self.token), self.proof)
 
-    @functools.cached_property
-    def proof(self) -> tuple[str, Row]:
-        """What a holder's call presents, in plain form: the run's id, and token and generation.
+    @property
+    def proof(self) -> Proof:
+        """What a holder's call presents.
 
         Raises:
             InvalidArgument: It was made by hand, of what is none.
         """
-        token = admit(Token(), self.token, "token")
-        generation = admit(Integer(), self.generation, "generation")
-        return str(admit(_RUN_ID, self.run_id, "run_id")), {
-            "token": token,
-            "generation": generation,
-        }
+        if self._proof is None:
+            run_id = str(admit(_RUN_ID, self.run_id, "run_id"))
+            token = admit(Token(), self.token, "token")
+            generation = admit(Integer(), self.generation, "generation")
+            _proven(self, (run_id, {"token": token, "generation": generation}))
+        assert self._proof is not None
+        return self._proof
+
+
+def claimed(run: Run, token: bytes, row: Row, params: Row) -> Claim:
+    """Return the claim on a row that was just taken, with what proves it.
+
+    Args:
+        run: The row's record.
+
+        token: The clear token.
+
+        row: The plain row.
+
+        params: The plain values that it was taken with.
+    """
+    shown = {"token": params["token"], "generation": row["lease_generation"]}
+    return _proven(Claim(run, token), (str(row["run_id"]), shown))
+
+
+def _proven(claim: Claim, proof: Proof) -> Claim:
+    # No argument of the constructor: of a changed copy it would prove what was changed.
+    object.__setattr__(claim, "_proof", proof)
+    return claim
 
 
 @frozen

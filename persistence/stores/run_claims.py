@@ -8,7 +8,15 @@ from persistence.batching import Call, apply_many, choose_many
 from persistence.engine import actor_of
 from persistence.execute import take_next
 from persistence.refusal import read
-from persistence.stores.claims import Claim, Unchanged, claim_of, derived, mint, part_of
+from persistence.stores.claims import (
+    Claim,
+    Unchanged,
+    claim_of,
+    claimed,
+    derived,
+    mint,
+    part_of,
+)
 from persistence.stores.face import limit_of
 from persistence.stores.run_steps import RunSteps
 from persistence.stores.taking import binding, holding, runner, taking
@@ -17,11 +25,11 @@ from statemachine.machines import HolderKind
 from statemachine.outcome import Actor, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Sequence
     from datetime import timedelta
 
-    from persistence.operation import Operation
-    from statemachine.kinds import JsonValue, Plain, Row
+    from persistence.operation import Caller, Operation
+    from statemachine.kinds import JsonValue, Kind, Plain, Row
 
 MAX_CLAIMED = 100
 
@@ -178,13 +186,13 @@ class RunClaims(RunSteps):
             InvalidArgument: Nothing was written.
         """
         token = mint(token)
-        for_session = session_id is not None
-        kind = HolderKind.SESSION if for_session else HolderKind.HOST
-        name = "claim_next_session" if for_session else "claim_next_host"
-        scope = {"session_id": session_id} if for_session else {}
-        return (
-            yield from self._next(name, runner_id, lease, kind, scope, exclude, token, call, actor)
-        )
+        kind = HolderKind.HOST if session_id is None else HolderKind.SESSION
+        params = self._taken(runner_id, lease, kind, token)
+        if session_id is not None:
+            params["session_id"] = admit(self._session, session_id, "session_id")
+        caller = self.engine.caller(call, runner(kind, runner_id) if actor is None else actor)
+        passed = self.excluded(exclude)
+        return (yield from self._next(f"claim_next_{kind}", params, token, caller, passed))
 
     def claim_many(
         self,
@@ -220,14 +228,15 @@ class RunClaims(RunSteps):
         most, seed = limit_of(limit, MAX_CLAIMED), mint(token)
         admit(Token(), seed, "token")
         tokens = [derived(seed, number) for number in range(most)]
+        who = runner(HolderKind.HOST, runner_id) if actor is None else actor_of(actor)
+        takes = [self._taken(runner_id, lease, HolderKind.HOST, own) for own in tokens]
+        passed = self.excluded(exclude)
         if call is None:
-            return (yield from self._at_once(runner_id, lease, exclude, tokens, actor))
+            return (yield from self._at_once(takes, tokens, who, passed))
         claims: list[Claim] = []
-        for number, own in enumerate(tokens):
-            one, kind = part_of(call, number), HolderKind.HOST
-            claim = yield from self._next(
-                "claim_headless", runner_id, lease, kind, {}, exclude, own, one, actor
-            )
+        for number, (own, params) in enumerate(zip(tokens, takes, strict=True)):
+            caller = self.engine.caller(part_of(call, number), who)
+            claim = yield from self._next("claim_headless", params, own, caller, passed)
             if isinstance(claim, Refused):
                 break
             claims.append(claim)
@@ -235,56 +244,49 @@ class RunClaims(RunSteps):
 
     def _at_once(
         self,
-        runner_id: str,
-        lease: timedelta,
-        exclude: Collection[str],
-        tokens: list[bytes],
-        actor: Actor | None,
+        takes: Sequence[dict[str, Plain]],
+        tokens: Sequence[bytes],
+        who: Actor,
+        passed: Sequence[str],
     ) -> Operation[list[Claim]]:
         """Choose all, then take all: two statements an arm, not one a run."""
-        who = runner(HolderKind.HOST, runner_id) if actor is None else actor_of(actor)
-        declared = self.program.machine.transition("claim").params
-        params = [
-            self.admitted(declared, taking(runner_id, lease, HolderKind.HOST, token))
-            for token in tokens
-        ]
-        name, scoped = self._scoped("claim_headless", dict(params[0]))
-        keys = yield from choose_many(
-            self.program, name, scoped, len(tokens), self.excluded(exclude)
-        )
+        name, scoped = self._scoped("claim_headless", takes[0])
+        keys = yield from choose_many(self.program, name, scoped, len(tokens), passed)
         calls = [
-            Call(key, params[number], self.engine.caller(None, who))
-            for number, key in enumerate(keys)
+            Call(key, params, self.engine.caller(None, who))
+            for key, params in zip(keys, takes, strict=False)
         ]
         rows = yield from apply_many(self.program, "claim", calls)
         return [
-            Claim(self.program.moved(row), token)
-            for row, token in zip(rows, tokens, strict=False)
+            claimed(self.program.moved(row), token, row, params)
+            for row, token, params in zip(rows, tokens, takes, strict=False)
             if not isinstance(row, Refused)
         ]
 
-    def _next(  # noqa: PLR0917 - the arguments of two public calls, passed on
+    def _next(
         self,
         name: str,
-        runner_id: str,
-        lease: timedelta,
-        kind: HolderKind,
-        scope: Mapping[str, object],
-        exclude: Collection[str],
+        params: dict[str, Plain],
         token: bytes,
-        call: str | None,
-        actor: Actor | None,
+        caller: Caller,
+        passed: Sequence[str],
     ) -> Operation[Claim | Refused]:
-        machine = self.program.machine
-        values = taking(runner_id, lease, kind, token)
-        params = self.admitted(machine.transition("claim").params, values)
-        for field, value in scope.items():
-            params[field] = admit(machine.fields["origin_session_id"].kind, value, field)
         scope_name, scoped = self._scoped(name, params)
-        caller = self.engine.caller(call, runner(kind, runner_id) if actor is None else actor)
-        passed = self.excluded(exclude)
         row = yield from take_next(self.program, scope_name, scoped, caller, passed)
-        return row if isinstance(row, Refused) else Claim(self.program.moved(row), token)
+        if isinstance(row, Refused):
+            return row
+        return claimed(self.program.moved(row), token, row, params)
+
+    def _taken(
+        self, runner_id: str, lease: timedelta, kind: HolderKind, token: bytes
+    ) -> dict[str, Plain]:
+        """Return the plain values of `claim`."""
+        declared = self.program.machine.transition("claim").params
+        return self.admitted(declared, taking(runner_id, lease, kind, token))
+
+    @property
+    def _session(self) -> Kind:
+        return self.program.machine.fields["origin_session_id"].kind
 
     def _scoped(self, name: str, params: dict[str, Plain]) -> tuple[str, Row]:
         """Return the selection of the store's project, or that of all projects."""

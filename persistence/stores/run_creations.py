@@ -95,20 +95,22 @@ class RunCreations(Operations):
         facts = yield from self._facts(
             "reserve",
             caller,
-            workflow=workflow,
-            source_ref=source_ref,
-            source=source,
-            definition_digest=definition_digest,
-            run_id=run_id,
-            input=input,
-            launch_options=launch_options,
-            execution_mode=execution_mode,
-            origin_session_id=origin_session_id,
-            affinity_runner_id=affinity_runner_id,
-            affinity_until=affinity_until,
-            parent_run_id=parent_run_id,
-            available_at=available_at,
-            max_attempts=max_attempts,
+            {
+                "workflow": workflow,
+                "source_ref": source_ref,
+                "source": source,
+                "definition_digest": definition_digest,
+                "run_id": run_id,
+                "input": input,
+                "launch_options": launch_options,
+                "execution_mode": execution_mode,
+                "origin_session_id": origin_session_id,
+                "affinity_runner_id": affinity_runner_id,
+                "affinity_until": affinity_until,
+                "parent_run_id": parent_run_id,
+                "available_at": available_at,
+                "max_attempts": max_attempts,
+            },
         )
         row, _ = yield from create(self.program, "reserve", facts, caller)
         run: Run = self.program.moved(row)
@@ -176,20 +178,22 @@ class RunCreations(Operations):
         facts = yield from self._facts(
             "enqueue",
             caller,
-            workflow=workflow,
-            source_ref=source_ref,
-            source={"ref": source_ref} if source is None else source,
-            definition_digest=definition_digest,
-            run_id=run_id,
-            input=input,
-            launch_options=launch_options,
-            execution_mode=execution_mode,
-            origin_session_id=origin_session_id,
-            affinity_runner_id=affinity_runner_id,
-            affinity_until=affinity_until,
-            parent_run_id=parent_run_id,
-            available_at=available_at,
-            max_attempts=max_attempts,
+            {
+                "workflow": workflow,
+                "source_ref": source_ref,
+                "source": {"ref": source_ref} if source is None else source,
+                "definition_digest": definition_digest,
+                "run_id": run_id,
+                "input": input,
+                "launch_options": launch_options,
+                "execution_mode": execution_mode,
+                "origin_session_id": origin_session_id,
+                "affinity_runner_id": affinity_runner_id,
+                "affinity_until": affinity_until,
+                "parent_run_id": parent_run_id,
+                "available_at": available_at,
+                "max_attempts": max_attempts,
+            },
         )
         row, _ = yield from create(self.program, "enqueue", {**facts, **taken}, caller)
         if row["lease_token_hash"] != taken["token"]:
@@ -207,22 +211,15 @@ class RunCreations(Operations):
         reserved = {param.name for param in machine.creation("reserve").params}
         return [p for p in machine.creation("enqueue").params if p.name not in reserved]
 
-    def _facts(self, name: str, caller: Caller, **given: object) -> Operation[Row]:
+    def _facts(self, name: str, caller: Caller, given: dict[str, object]) -> Operation[Row]:
         """Validate what a creation was given, and take its digest.
 
         A run id that is minted is, for a call that is repeated, the one that was minted before.
         """
-        facts = self._digested(**given)
-        if given["run_id"] is None and caller.given:
-            before = yield from created_before(self.program, name, caller)
-            if before is not None:
-                return self._digested(**{**given, "run_id": before})
-        return facts
-
-    def _digested(self, **given: object) -> Row:
         if self.engine.project is None:
             raise InvalidArgument("project", "one: this store is opened for all projects")
-        if given["run_id"] is None:
+        minted = given["run_id"] is None
+        if minted:
             given["run_id"] = self._mint(given["workflow"])
         if given["launch_options"] is None:
             given["launch_options"] = {}
@@ -231,14 +228,17 @@ class RunCreations(Operations):
             given["execution_mode"] = (
                 ExecutionMode.HEADLESS if headless else ExecutionMode.INTERACTIVE
             )
-        given["project"] = self.engine.project
-        facts = admit_params(_GIVEN, given)
+        facts = admit_params(_GIVEN, given, {"project": self.engine.project})
+        if minted and caller.given:
+            before = yield from created_before(self.program, name, caller)
+            if before is not None:
+                facts["run_id"] = before
         if facts["execution_mode"] == "interactive" and facts["origin_session_id"] is None:
             raise InvalidArgument("origin_session_id", "given for an interactive run")
         if facts["parent_run_id"] == facts["run_id"]:
             raise InvalidArgument("parent_run_id", "another run: no run is its own parent")
-        text = canonical_row(facts)
-        return {**facts, "facts_digest": hashlib.sha256(text.encode()).hexdigest()}
+        facts["facts_digest"] = hashlib.sha256(canonical_row(facts).encode()).hexdigest()
+        return facts
 
     def _mint(self, workflow: object) -> str:
         """Return `<UTC time>-<workflow>-<8 hex>`."""
