@@ -27,7 +27,7 @@ Driver = psycopg.AsyncConnection[tuple[Any, ...]]
 class AsyncPostgresqlSession:
     """One connection, driven by asyncio."""
 
-    _driver: Driver
+    _cursor: psycopg.AsyncRawCursor[tuple[Any, ...]]
     _wire: Wire
 
     @classmethod
@@ -35,7 +35,7 @@ class AsyncPostgresqlSession:
         """Return a session on an open connection."""
         info = driver.info
         return cls(
-            driver,
+            psycopg.AsyncRawCursor(driver, row_factory=tuple_row),
             Wire(
                 lambda: driver.closed or driver.broken,
                 lambda: info.transaction_status == TransactionStatus.INERROR,
@@ -76,9 +76,8 @@ class AsyncPostgresqlSession:
             await asyncio.sleep(step.seconds)
             return _sent(talk, ())
         try:
-            cursor = self._driver.cursor(row_factory=tuple_row)
-            await cursor.execute(step.sql.encode(), step.params)
-            rows: Rows = await cursor.fetchall() if cursor.description else ()
+            await self._cursor.execute(*step.bound())
+            rows: Rows = () if self._cursor.rownumber is None else await self._cursor.fetchall()
         except psycopg.Error as error:
             return _thrown(talk, error)
         return _sent(talk, rows)
@@ -104,6 +103,12 @@ def _thrown(talk: Talk[_T], error: psycopg.Error) -> Send | Pause:
         raise _Ended(stop.value) from None
 
 
+class Pooled(Driver):
+    """A connection of the pool, with the session that is driven on it."""
+
+    session: AsyncPostgresqlSession | None = None
+
+
 @define(eq=False)
 class AsyncPostgresqlBackend:
     """A PostgreSQL database, through an asynchronous pool.
@@ -113,7 +118,7 @@ class AsyncPostgresqlBackend:
     """
 
     backend: PostgresqlBackend
-    _pool: AsyncConnectionPool[Driver] | None = field(default=None, init=False)
+    _pool: AsyncConnectionPool[Pooled] | None = field(default=None, init=False)
     _opening: asyncio.Lock = field(factory=asyncio.Lock, init=False)
 
     @property
@@ -129,18 +134,21 @@ class AsyncPostgresqlBackend:
         except PoolTimeout as error:
             raise await asyncio.to_thread(self.backend.unreachable) from error
         try:
-            yield AsyncPostgresqlSession.on(driver, self.backend.now)
+            if driver.session is None:
+                driver.session = AsyncPostgresqlSession.on(driver, self.backend.now)
+            yield driver.session
         finally:
             broken = driver.closed or driver.broken
             await pool.putconn(driver)
             if broken:
                 await pool.check()  # whatever broke it may have broken the idle ones too
 
-    async def _opened(self) -> AsyncConnectionPool[Driver]:
+    async def _opened(self) -> AsyncConnectionPool[Pooled]:
         async with self._opening:
             if self._pool is None:
-                pool: AsyncConnectionPool[Driver] = AsyncConnectionPool(
+                pool: AsyncConnectionPool[Pooled] = AsyncConnectionPool(
                     self._place.url,
+                    connection_class=Pooled,
                     kwargs=dict(self._place.settings),
                     configure=self._configure,
                     min_size=0,

@@ -7,23 +7,19 @@ import os
 import threading
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import psycopg
 from attrs import define, field, frozen
 from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from persistence.backends.postgresql_dialect import POSTGRESQL, PostgresqlDialect
-from persistence.backends.postgresql_wire import Pause, Rows, Send, Talk, Wire
+from persistence.backends.postgresql_session import Driver, Session
 from statemachine.errors import StoreBusy, StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-_T = TypeVar("_T")
-Driver = psycopg.Connection[tuple[Any, ...]]
+    from collections.abc import Callable, Iterator, Mapping
 
 
 @frozen
@@ -69,6 +65,12 @@ class Postgres:
         return (wait,) * self.session_state + (reading,) * self.read_only
 
 
+class Pooled(Driver):
+    """A connection of the pool, with the session that is driven on it."""
+
+    session: Session | None = None
+
+
 @define(eq=False)
 class PostgresqlBackend:
     """A PostgreSQL database, through a pool of connections.
@@ -86,7 +88,7 @@ class PostgresqlBackend:
     dialect: PostgresqlDialect = POSTGRESQL
     _local: threading.local = field(factory=threading.local, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
-    _pool: ConnectionPool[Driver] | None = field(default=None, init=False)
+    _pool: ConnectionPool[Pooled] | None = field(default=None, init=False)
     _pid: int = field(default=0, init=False)
     _listeners: list[Driver] = field(factory=list, init=False)
     _closed: bool = field(default=False, init=False)
@@ -111,7 +113,9 @@ class PostgresqlBackend:
             driver = pool.getconn(timeout=self.place.busy_seconds)
         except PoolTimeout as error:
             raise self.unreachable() from error
-        session = self._local.session = Session.on(driver, self.now)
+        if driver.session is None:
+            driver.session = Session.on(driver, self.now)
+        session = self._local.session = driver.session
         try:
             yield session
         finally:
@@ -121,7 +125,7 @@ class PostgresqlBackend:
             if broken:
                 pool.check()  # whatever broke it may have broken the idle ones too
 
-    def _connected(self) -> ConnectionPool[Driver]:
+    def _connected(self) -> ConnectionPool[Pooled]:
         """Return the process's pool; a fork's child makes its own."""
         if self._closed:
             msg = "the store is closed"
@@ -133,9 +137,10 @@ class PostgresqlBackend:
                     self._pid = os.getpid()
         return self._pool
 
-    def _open(self) -> ConnectionPool[Driver]:
+    def _open(self) -> ConnectionPool[Pooled]:
         return ConnectionPool(
             self.place.url,
+            connection_class=Pooled,
             kwargs=dict(self.place.settings),
             configure=self._configure,
             min_size=0,
@@ -212,81 +217,3 @@ class PostgresqlBackend:
 def channel(schema: str) -> str:
     """Return the channel on which a schema's changes are announced."""
     return f"sqlatch_{hashlib.md5(schema.encode(), usedforsecurity=False).hexdigest()}"
-
-
-@define(eq=False)
-class Session:
-    """One connection, driven synchronously."""
-
-    _driver: Driver
-    _wire: Wire
-    pid: int = field(factory=os.getpid, init=False)
-
-    @classmethod
-    def on(
-        cls,
-        driver: Driver,
-        now: Callable[[], int] | None,
-        *,
-        depth: int = 0,
-        careful: bool = False,
-    ) -> Session:
-        """Return a session on an open connection; `depth` and `careful` as for `Wire`."""
-        info = driver.info
-        return cls(
-            driver,
-            Wire(
-                lambda: driver.closed or driver.broken,
-                lambda: info.transaction_status == TransactionStatus.INERROR,
-                now,
-                depth,
-                careful,
-            ),
-        )
-
-    @property
-    def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
-        return self._wire.depth > 0
-
-    def execute(
-        self, sql: str, params: Mapping[str, object], *, fragile: bool = False
-    ) -> tuple[Sequence[Sequence[Any]], int | None]:
-        """Run a statement; answers all rows and the explicit clock's reading, as `Wire` says."""
-        return self._talk(self._wire.execute(sql, params, fragile=fragile))
-
-    def script(self, statements: Sequence[str]) -> None:
-        """Run statements without parameters."""
-        self._talk(self._wire.script(statements))
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Run a block as one transaction; nested: as a savepoint."""
-        self._talk(self._wire.begin())
-        try:
-            yield
-        except BaseException:
-            self._talk(self._wire.undo())
-            raise
-        self._talk(self._wire.commit())
-
-    def _talk(self, talk: Talk[_T]) -> _T:
-        try:
-            step = next(talk)
-            while True:
-                step = self._step(talk, step)
-        except StopIteration as stop:
-            outcome: _T = stop.value
-            return outcome
-
-    def _step(self, talk: Talk[_T], step: Send | Pause) -> Send | Pause:
-        if isinstance(step, Pause):
-            time.sleep(step.seconds)
-            return talk.send(())
-        try:
-            cursor = self._driver.cursor(row_factory=tuple_row)  # a caller's makes its own rows
-            cursor.execute(step.sql.encode(), step.params)
-            rows: Rows = cursor.fetchall() if cursor.description else ()
-        except psycopg.Error as error:
-            return talk.throw(error)
-        return talk.send(rows)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 import psycopg
 from attrs import define, frozen
 
+from persistence.backends.postgresql_binds import positional
 from persistence.backends.postgresql_errors import is_transient, translated
 from persistence.binds import CALL_BIND, NOW_BIND
 from statemachine.errors import CommitUnknown, SqlatchError, StoreUnavailable
@@ -29,6 +30,13 @@ class Send:
 
     sql: str
     params: Mapping[str, object] | None = None
+
+    def bound(self) -> tuple[bytes, tuple[object, ...] | None]:
+        """Return the statement and its values by position, for a raw cursor."""
+        if self.params is None:
+            return self.sql.encode(), None
+        text, pick = positional(self.sql)
+        return text, pick(self.params)
 
 
 @frozen

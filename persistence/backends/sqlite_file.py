@@ -99,7 +99,10 @@ def _look(path: str) -> None:
 
 
 def _has_bytes(path: str) -> bool:
-    return Path(path).exists() and Path(path).stat().st_size > 0
+    try:
+        return Path(path).stat().st_size > 0
+    except FileNotFoundError:
+        return False  # a log goes with its last connection, also between two looks
 
 
 def _make(path: Path) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import psycopg
 from attrs import define
 
+from persistence.backends.postgresql_binds import positional
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
@@ -90,10 +92,10 @@ class SqliteLine:
 
 @define(eq=False)
 class PostgresLine:
-    """`psycopg`, with every statement prepared at its first use."""
+    """`psycopg`, with every statement prepared at its first use, and numbered parameters."""
 
     connection: psycopg.Connection
-    cursor: psycopg.Cursor[tuple[Any, ...]]
+    cursor: psycopg.RawCursor[tuple[Any, ...]]
 
     @classmethod
     def to(cls, place: Place) -> PostgresLine:
@@ -104,16 +106,18 @@ class PostgresLine:
             prepare_threshold=0,
             options=f"-c search_path={place.schema}",
         )
-        return cls(connection, connection.cursor())
+        return cls(connection, psycopg.RawCursor(connection))
 
     def run(self, sql: str, params: Mapping[str, object]) -> Sequence[Sequence[Any]]:
         """Run a statement."""
-        return self.cursor.execute(sql.encode(), params).fetchall()
+        text, pick = positional(sql)
+        return self.cursor.execute(text, pick(params)).fetchall()
 
     def run_each(self, sql: str, calls: Sequence[Mapping[str, object]]) -> None:
         """Run a statement often, in a pipeline."""
+        text, pick = positional(sql)
         with self.connection.transaction():
-            self.cursor.executemany(sql.encode(), calls)
+            self.cursor.executemany(text, [pick(params) for params in calls])
 
     def whole(self) -> AbstractContextManager[object]:
         """Begin a transaction."""
