@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
@@ -22,6 +22,12 @@ from tests.cases.launches import LEASE, queue, take
 from tests.conftest import Capabilities
 
 PATIENT = timedelta(seconds=60)
+
+
+@pytest.fixture(name="lasting")
+def _lasting(database: str, tmp_path: Path) -> str:
+    """URL of a database that several processes can open."""
+    return str(tmp_path / "lasting.db") if database == ":memory:" else database
 
 
 def test_sqc_01_a_transaction_takes_the_write_lock_before_it_reads(
@@ -80,23 +86,29 @@ def test_sqc_01_a_callers_stale_snapshot_is_busy_as_a_whole(tmp_path: Path) -> N
         assert [event.transition for event in store.runs.history("r")][-1] == "cancel"
 
 
-def test_sqc_01_under_load_nobody_sees_a_lock(database: str) -> None:
-    """SQC-01: eight writers at once, each in transactions that read before they write."""
-    with open_store(database, busy_timeout=PATIENT) as store:
-
-        def work(number: int) -> None:
-            for step in range(10):
-                run_id = f"r{number}-{step}"
-                with store.transaction():
-                    assert store.runs.get(run_id) is None
-                    queue(store, run_id)
-                    assert store.runs.get(run_id)
+def _write_upon_what_was_read(url: str, number: int) -> None:
+    """Make 200 moves, in transactions that read before they write."""
+    with open_store(url, busy_timeout=timedelta(seconds=3)) as store:
+        _gate[0].wait(60)
+        for step in range(100):
+            run_id = f"r{number}-{step:03}"
+            with store.transaction():
+                assert store.runs.get(run_id) is None
+                queue(store, run_id)
+                assert store.runs.get(run_id)
                 assert store.runs.cancel(run_id)
 
-        with ThreadPoolExecutor(8) as threads:
-            list(threads.map(work, range(8)))
 
-        assert len(store.runs.list(statuses=["cancelled"], limit=1_000)) == 80
+@pytest.mark.slow
+def test_sqc_01_under_load_nobody_sees_a_lock(lasting: str) -> None:
+    """SQC-01: eight processes at once, 200 moves each, a wait of at most 3 s for a lock."""
+    with open_store(lasting) as store:
+        with crowd(WRITERS) as pool:
+            work = [pool.submit(_write_upon_what_was_read, lasting, n) for n in range(WRITERS)]
+            for part in work:
+                part.result(120)
+
+        assert len(store.runs.list(statuses=["cancelled"], limit=1_000)) == WRITERS * 100
 
 
 def test_sqc_03_every_statement_is_fetched_to_its_end(
@@ -135,13 +147,14 @@ class Broken(Exception):
 def test_sqc_05_an_error_in_one_threads_block_undoes_its_own_work_alone(database: str) -> None:
     """SQC-05: one store, eight threads; every tenth block of one of them raises."""
     with open_store(database, busy_timeout=PATIENT) as store:
-        for number in range(160):
-            queue(store, f"r{number:03}")
+        with store.transaction():
+            for number in range(800):
+                queue(store, f"r{number:03}")
         taken: list[str] = []
         undone: list[str] = []
 
         def work(number: int) -> None:
-            for step in range(20):
+            for step in range(100):
                 try:
                     with store.transaction():
                         claim = store.runs.claim_next(f"w{number}", LEASE)
@@ -159,13 +172,13 @@ def test_sqc_05_an_error_in_one_threads_block_undoes_its_own_work_alone(database
         done = store.runs.list(statuses=["done"], limit=1_000)
         queued = store.runs.list(statuses=["queued"], limit=1_000)
 
-    assert len(undone) == 2
+    assert len(undone) == 10
     assert sorted(taken) == sorted(set(taken)) == [run.run_id for run in done]
-    assert len(taken) == 158
-    assert len(queued) == 2
+    assert len(taken) == 790
+    assert len(queued) == 10
 
 
-CROWD = 12
+CROWD, WRITERS = 12, 8
 _gate: list[Barrier] = []
 
 
@@ -189,34 +202,37 @@ def _open_and_move(urls: list[str], name: str) -> list[str]:
 
 
 @contextmanager
-def crowd() -> Iterator[Callable[[list[str]], list[list[str]]]]:
-    """Start processes that open databases at once."""
+def crowd(size: int) -> Iterator[ProcessPoolExecutor]:
+    """Start processes that meet before each round."""
     context = get_context("spawn")
-    gate = context.Barrier(CROWD)
-    with ProcessPoolExecutor(CROWD, context, _enter, (gate,)) as pool:
+    gate = context.Barrier(size)
+    with ProcessPoolExecutor(size, context, _enter, (gate,)) as pool:
+        yield pool
 
-        def run(urls: list[str]) -> list[list[str]]:
-            parts = [pool.submit(_open_and_move, urls, f"r{number:02}") for number in range(CROWD)]
-            return [part.result(300) for part in parts]
 
-        yield run
+def _opened_by_all(pool: ProcessPoolExecutor, urls: list[str]) -> list[list[str]]:
+    parts = [pool.submit(_open_and_move, urls, f"r{number:02}") for number in range(CROWD)]
+    return [part.result(300) for part in parts]
 
 
 @pytest.mark.slow
 def test_sqc_06_twelve_processes_open_a_new_database_at_once(
     tmp_path: Path, postgres_server: str
 ) -> None:
-    """SQC-06: the layout is made once, everybody's move is made, the log is kept; many rounds."""
-    files = [str(tmp_path / f"new-{number}" / "runs.db") for number in range(8)]
+    """SQC-06: the layout is made once, everybody's move is made, the log is kept; 40 rounds.
+
+    In each of them some come while the log of those who are done is being removed.
+    """
+    files = [str(tmp_path / f"new-{number}" / "runs.db") for number in range(40)]
     schemas = [f"crowd_{tmp_path.name.lower().replace('-', '_')}_{number}" for number in range(2)]
     with psycopg.connect(postgres_server, autocommit=True) as server:
         for schema in schemas:
             server.execute(f'CREATE SCHEMA "{schema}"'.encode())
         urls = [f"{postgres_server}?options=-csearch_path%3D{schema}" for schema in schemas]
         try:
-            with crowd() as open_at_once:
-                on_files = open_at_once(files)
-                on_server = open_at_once(urls)
+            with crowd(CROWD) as pool:
+                on_files = _opened_by_all(pool, files)
+                on_server = _opened_by_all(pool, urls)
             found = []
             for url in (*files, *urls):
                 with open_store(url, create=False) as store:
