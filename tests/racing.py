@@ -157,6 +157,27 @@ def claim_as_second(store: Store, run_id: str) -> object:
     return store.runs.claim(run_id, runner_id="second", lease=LEASE)
 
 
+def wait_for_child(store: Store, pair: tuple[Claim, Claim]) -> object:
+    """Lay the first run aside until the second has ended; look once more when that is done."""
+    parent, child = pair
+    if _ended(store, child.run_id):
+        return "not needed"
+    parked = store.runs.park(parent, waiting=True)
+    return store.runs.wake(parent.run_id) if _ended(store, child.run_id) else parked
+
+
+def _ended(store: Store, run_id: str) -> bool:
+    run = store.runs.get(run_id)
+    return run is not None and run.finished_at is not None
+
+
+def end_for_parent(store: Store, pair: tuple[Claim, Claim]) -> object:
+    """End the second run, then wake the first, which may wait for it."""
+    parent, child = pair
+    assert store.runs.finish(child)
+    return store.runs.wake(parent.run_id)
+
+
 def pause(store: Store, run_id: str) -> object:
     """Pause the run under a call id that both racers use."""
     return store.runs.pause(run_id, call=f"pause {run_id}")

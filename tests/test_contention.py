@@ -137,6 +137,35 @@ def test_finish_against_reap(url: str, racers: Racers) -> None:
                 assert (finished.lost.presented, finished.lost.present) == (1, 2)
 
 
+def test_no_wake_up_is_lost(url: str, db: Store, racers: Racers) -> None:
+    """WAK-01: a run that waits for another is not left waiting once that one has ended.
+
+    Who ends it wakes after the end; who waits looks again after the park. Whichever way the two
+    meet, one of them sees the other.
+    """
+    names = _queue(db, 2 * ROUNDS)
+    claims = [db.runs.claim(name, runner_id="w", lease=LEASE) for name in names]
+    pairs = list(zip(claims[::2], claims[1::2], strict=True))
+
+    answers = racers.pair(
+        url,
+        (racing.wait_for_child, racing.end_for_parent),
+        pairs,
+    )
+
+    for (parent, child), (waited, _) in zip(pairs, answers, strict=True):
+        assert isinstance(parent, Claim)
+        assert isinstance(child, Claim)
+        run = db.runs.get(parent.run_id)
+        assert run is not None
+        steps = _steps(db, parent.run_id)[2:]
+        if waited == "not needed":
+            assert (run.status, steps) == ("starting", [])
+        else:
+            assert (run.status, run.waiting, steps) == ("parked", False, ["park", "wake"])
+        assert _steps(db, child.run_id)[2:] == ["finish"]
+
+
 def test_two_claims_of_one_run(url: str, db: Store, racers: Racers) -> None:
     """Of two that claim one run at once, one holds it, and the other hears that it is not free."""
     names = _queue(db, ROUNDS)

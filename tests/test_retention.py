@@ -152,7 +152,10 @@ def test_forgotten_id_can_be_used_anew(store: Store, clock: ManualClock) -> None
 
 
 def test_followers_of_the_feed_go_on(store: Store, clock: ManualClock) -> None:
-    """A reader of the feed that was behind the forgotten events sees what comes next, once."""
+    """EVT-03: a reader that was behind the forgotten events sees what comes next, once.
+
+    The newest events of the feed are forgotten too: their places are not given a second time.
+    """
     _end(store, "old")
     _following(store, None, 5)
     cursor = store.events_after().cursor

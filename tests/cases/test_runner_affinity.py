@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
-from persistence import Claim, ManualClock, Store
+from persistence import Claim, ManualClock, Store, open_store
 from statemachine import Reason, Refused
 from tests.cases.launches import LEASE, queue
 from tests.conftest import START
@@ -53,3 +54,28 @@ def test_aff_01_claim_by_id(store: Store) -> None:
     queue(store, pinned_to="x", pinned_until=START + timedelta(seconds=130))
 
     assert store.runs.claim("r", runner_id="y", lease=LEASE)
+
+
+def test_aff_02_pin_and_requirement(database: str, clock: ManualClock, tmp_path: Path) -> None:
+    """AFF-02: once the grace is over, a pinned run is still served only where it belongs.
+
+    A run has no labels: what a host can do is said by the project that it serves. A host of
+    another project gets it never, whether the run's own runner lives or not.
+    """
+    url = str(tmp_path / "lasting.db") if database == ":memory:" else database
+    with (
+        open_store(url, clock=clock, project="gpu") as able,
+        open_store(url, clock=clock, project="cpu") as unable,
+    ):
+        queue(able, pinned_to="x", pinned_until=START + timedelta(seconds=130))
+
+        granted: list[tuple[int, str]] = []
+        for second in (0, 129, 130):
+            clock.instant = START + timedelta(seconds=second)
+            for runner, store in (("y", unable), ("z", able)):
+                claim = store.runs.claim_next(runner, LEASE)
+                many = store.runs.claim_many(runner, LEASE, limit=5)
+                if claim or many:
+                    granted.append((second, runner))
+
+    assert granted == [(130, "z")]

@@ -10,8 +10,11 @@ from collections.abc import Callable
 import pytest
 
 from persistence import Claim, ManualClock, Store
+from persistence.hosts import Worker
+from persistence.hosts.at_work import AtWork
 from statemachine import Reason, Refused
 from tests.cases.launches import LEASE, MILLISECOND, queue, start, steps, stored, take
+from tests.hosts.virtual import Time, reserve
 
 
 def _finished_late(store: Store, claim: Claim) -> None:
@@ -134,3 +137,43 @@ def test_swp_07_session_takes_its_own_up(store: Store, clock: ManualClock) -> No
 
     assert isinstance(claim, Claim)
     assert claim.generation == 2
+
+
+def test_swp_06_what_a_sweeper_does_not_know(store: Store, clock: ManualClock) -> None:
+    """SWP-06: a worker recovers runs of a workflow that it does not know by their state alone.
+
+    What has an attempt left is handed back for those who know it, never failed for being unknown.
+    """
+    virtual = Time(clock)
+    for name, workflow, attempts in (
+        ("a", "known", 2),
+        ("b", "unknown", 2),
+        ("worn", "unknown", 1),
+    ):
+        reserve(store.runs, name, workflow=workflow, max_attempts=attempts)
+        start(store, name, by="dead")
+    virtual.advance(LEASE.total_seconds())
+
+    def rest(seconds: float) -> bool:
+        virtual.advance(seconds)
+        return False
+
+    Worker(
+        store,
+        {"known": lambda *_: "done"},
+        runner_id="w",
+        at_work=AtWork(),
+        now=virtual.now,
+        sleep=virtual.advance,
+        rest=rest,
+    ).run(until_empty=True)
+
+    assert [(stored(store, n).status, stored(store, n).error_code) for n in ("a", "b", "worn")] == [
+        ("done", None),
+        ("parked", None),
+        ("failed", "lost"),
+    ]
+    assert steps(store, "b")[-2:] == ["claim", "park"]
+    assert stored(store, "b").attempts == 0
+    knowing = store.runs.claim("b", runner_id="knowing", lease=LEASE)
+    assert isinstance(knowing, Claim)

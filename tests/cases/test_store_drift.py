@@ -9,13 +9,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from persistence import Claim, ManualClock, Store, open_store
-from statemachine import RunStatus
+from statemachine import HostEvent, RunStatus
 from statemachine.errors import SchemaMismatch, SqlatchError
 from statemachine.machines import Run
+from tests.cases.breaking import break_when, meddle, mend
 
 LEASE = timedelta(seconds=30)
 LAUNCH: dict[str, Any] = {
@@ -32,55 +32,57 @@ def _lasting(database: str, tmp_path: Path) -> str:
     return str(tmp_path / "lasting.db") if database == ":memory:" else database
 
 
-def _meddle(url: str, *statements: str) -> None:
-    if url.startswith("postgresql"):
-        with psycopg.connect(url, autocommit=True) as connection:
-            for statement in statements:
-                connection.execute(statement.encode())
-        return
-    file = sqlite3.connect(url.removeprefix("sqlite:///"))
-    for statement in statements:
-        file.execute(statement)
-    file.commit()
-    file.close()
-
-
 def test_evt_02_a_missing_index_is_named_at_opening(lasting: str) -> None:
     """EVT-02: a store whose history lost its unique index is not run unprotected."""
     with open_store(lasting) as store:
         store.runs.reserve(run_id="r1", **LAUNCH)
         for number in range(3):
             store.runs.append_event("r1", type=f"e{number}")
-    _meddle(lasting, "DROP INDEX sqlatch_history_call")
+    meddle(lasting, "DROP INDEX sqlatch_history_call")
 
     with pytest.raises(SchemaMismatch, match="sqlatch_history_call is missing"):
         open_store(lasting)
 
 
 def test_evt_02_numbers_are_distinct_beside_another_writer(lasting: str) -> None:
-    """EVT-02: two writers that append at once share no place in the feed."""
+    """EVT-02: two writers that append at once, one of them in batches, share no place in the feed.
+
+    A batch keeps its order.
+    """
     with open_store(lasting, busy_timeout=timedelta(seconds=20)) as store:
         store.runs.reserve(run_id="r1", **LAUNCH)
 
-        def append(name: str) -> None:
-            for number in range(10):
-                store.runs.append_event("r1", type=f"{name}{number}")
+        def singly() -> None:
+            for number in range(30):
+                store.runs.append_event("r1", type=f"single {number:02}")
 
-        threads = [threading.Thread(target=append, args=(name,)) for name in "ab"]
+        def in_batches() -> None:
+            for batch in range(10):
+                with store.transaction():
+                    for number in range(3):
+                        store.runs.append_event("r1", type=f"batch {batch}.{number}")
+
+        threads = [threading.Thread(target=writer) for writer in (singly, in_batches)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         cursors: list[str] = []
+        types: list[str] = []
         cursor = None
         deadline = time.monotonic() + 30
-        while len(cursors) < 21 and time.monotonic() < deadline:
+        while len(cursors) < 61 and time.monotonic() < deadline:
             page = store.events_after(cursor, 1)
             if page.events:
                 cursor = page.cursor
                 cursors.append(cursor)
+                types += [event.type for event in page.events if isinstance(event, HostEvent)]
 
-    assert len(set(cursors)) == 21
+    assert len(set(cursors)) == 61
+    assert sorted(types) == sorted({*types})
+    batches = [name for name in types if name.startswith("batch")]
+    assert batches == [f"batch {batch}.{number}" for batch in range(10) for number in range(3)]
+    assert [name for name in types if name not in batches] == [f"single {n:02}" for n in range(30)]
 
 
 def test_sqc_08_a_listing_holds_no_snapshot(tmp_path: Path) -> None:
@@ -90,7 +92,7 @@ def test_sqc_08_a_listing_holds_no_snapshot(tmp_path: Path) -> None:
         writer.runs.reserve(run_id="r1", **LAUNCH)
         kept = iter(reader.runs.list())
         first = next(kept)
-        for _ in range(1_500):
+        for _ in range(10_000):
             writer.runs.pause("r1")
             writer.runs.resume("r1")
         size = Path(f"{path}-wal").stat().st_size
@@ -107,12 +109,12 @@ def test_swp_09_a_broken_sweep_is_taken_up_again(lasting: str) -> None:
             store.runs.reserve(run_id=f"r{number}", max_attempts=1, **LAUNCH)
             assert store.runs.claim(f"r{number}", runner_id="dead", lease=timedelta(seconds=1))
         clock.advance(timedelta(seconds=5))
-        _break_third_sweep(lasting)
+        break_when(lasting, "(SELECT count(*) FROM runs WHERE status = 'failed') = 2")
 
         with pytest.raises(SqlatchError):
             store.runs.reap_due()
         halfway = store.runs.list(statuses=(RunStatus.FAILED,))
-        _meddle(lasting, *_mending(lasting))
+        mend(lasting)
         rest = store.runs.reap_due()
 
         assert len(halfway) == 2
@@ -120,30 +122,6 @@ def test_swp_09_a_broken_sweep_is_taken_up_again(lasting: str) -> None:
         for number in range(10):
             steps = [step.transition for step in store.runs.history(f"r{number}")]
             assert steps == ["reserve", "claim", "reap"]
-
-
-def _break_third_sweep(url: str) -> None:
-    enough = "(SELECT count(*) FROM runs WHERE status = 'failed') = 2"
-    if url.startswith("postgresql"):
-        _meddle(
-            url,
-            "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-            f" IF {enough} THEN RAISE EXCEPTION 'gone' USING ERRCODE = '57P01'; END IF;"
-            " RETURN NEW; END $$",
-            "CREATE TRIGGER broken BEFORE UPDATE ON runs FOR EACH ROW EXECUTE FUNCTION broken()",
-        )
-        return
-    _meddle(
-        url,
-        f"CREATE TRIGGER broken BEFORE UPDATE ON runs WHEN {enough}"
-        " BEGIN SELECT RAISE(ABORT, 'gone'); END",
-    )
-
-
-def _mending(url: str) -> tuple[str, ...]:
-    if url.startswith("postgresql"):
-        return ("DROP TRIGGER broken ON runs", "DROP FUNCTION broken()")
-    return ("DROP TRIGGER broken",)
 
 
 def test_rty_04_a_busy_database_delays_a_finish(tmp_path: Path) -> None:
