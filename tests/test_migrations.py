@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import sqlite3
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import psycopg
@@ -56,16 +57,47 @@ def test_a_database_that_the_store_made_is_known(empty: str) -> None:
         assert [run.run_id for run in store.runs.list()] == ["r1"]
 
 
+@pytest.mark.slow
 def test_eight_processes_migrate_at_once(empty: str) -> None:
-    """SCH-01: one of them makes the layout, the others find it made."""
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(8) as pool:
-        done = pool.map(migrate, [empty] * 8)
+    """SCH-01: one of them makes the layout, the others find it made; 20 rounds.
 
-    assert [migrated.after for migrated in done] == ["0001"] * 8
-    assert [migrated.before for migrated in done].count(None) == 1
-    with open_store(empty, create=False) as store:
-        assert store.runs.list() == []
+    So far there is one layout: no step adds a column to another.
+    """
+    context = multiprocessing.get_context("spawn")
+    gate = context.Barrier(PROCESSES)
+    with context.Pool(PROCESSES, _enter, (gate,)) as pool:
+        for number in range(ROUNDS):
+            url = _another(empty, number)
+            done = pool.map(_migrate_at_once, [url] * PROCESSES, chunksize=1)
+
+            assert [migrated.after for migrated in done] == ["0001"] * PROCESSES
+            assert [migrated.before for migrated in done].count(None) == 1
+            with open_store(url, create=False) as store:
+                assert store.runs.list() == []
+
+
+PROCESSES, ROUNDS = 8, 20
+_gates: list[Barrier] = []
+
+
+def _enter(gate: Barrier) -> None:
+    _gates.append(gate)
+
+
+def _migrate_at_once(url: str) -> Migrated:
+    _gates[0].wait(60)
+    return migrate(url)
+
+
+def _another(empty: str, number: int) -> str:
+    """Return the URL of a database of the round: empty once more."""
+    if not empty.startswith("postgresql"):
+        return f"{empty}.{number}"
+    schema = empty.rpartition("search_path%3D")[2]
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(f'DROP SCHEMA "{schema}" CASCADE'.encode())
+        connection.execute(f'CREATE SCHEMA "{schema}"'.encode())
+    return empty
 
 
 def test_a_migration_that_fails_changes_nothing(empty: str) -> None:

@@ -6,7 +6,9 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -16,11 +18,13 @@ import pytest
 
 from persistence import Claim, Store, open_store
 from persistence.aio import AsyncStore, open_async_store
+from persistence.stores.run_holding import Finish
 from statemachine import Refused, RunStatus
 from statemachine.errors import CommitUnknown, StoreBusy, StoreUnavailable
 from statemachine.machines import RUN_LAUNCH, Run
 from statemachine.row_call import RowCall
 from tests.proxy import Proxy
+from tests.stores.owed import notify, owe, taken
 
 LEASE = timedelta(seconds=30)
 LAUNCH: dict[str, Any] = {
@@ -29,6 +33,7 @@ LAUNCH: dict[str, Any] = {
     "source": {},
     "definition_digest": "d",
 }
+BORN: dict[str, Any] = {"workflow": "w", "source_ref": "r"}
 
 
 def _claimed(store: Store, run_id: str = "r1") -> Claim:
@@ -39,43 +44,95 @@ def _claimed(store: Store, run_id: str = "r1") -> Claim:
     return claim
 
 
-def _operations(store: Store, run_id: str) -> list[Callable[[], object]]:
-    """Each kind of call once."""
-    runs = store.runs
-    return [
-        partial(runs.reserve, run_id=run_id, **LAUNCH),
-        partial(runs.claim_many, "a", LEASE, limit=2),
-        partial(runs.get, run_id),
-        partial(runs.pause, run_id),
-        partial(runs.list, limit=3),
-        runs.reap_due,
-        store.events_after,
-        partial(runs.cancel, run_id),
-    ]
+def _operations(store: Store, name: str) -> Iterator[Callable[[], object]]:
+    """Each kind of call once, in an order in which each of them moves or finds something."""
+    runs, session = store.runs, f"s-{name}"
+    claims: dict[str, Claim] = {}
+
+    def take(call: Callable[[], object]) -> bool:
+        claim = call()
+        taken = claim[0] if isinstance(claim, list) else claim
+        assert isinstance(taken, Claim)
+        claims[taken.run_id] = taken
+        return taken.run_id == name
+
+    def block() -> bool:
+        with store.transaction():
+            return bool(runs.pause(name)) and bool(runs.resume(name))
+
+    yield partial(runs.reserve, run_id=name, **LAUNCH)
+    yield partial(take, partial(runs.claim, name, runner_id="a", lease=LEASE))
+    yield lambda: runs.mark_running(claims[name])
+    yield lambda: runs.renew(claims[name], lease=LEASE)
+    yield lambda: runs.verify(claims[name])
+    yield lambda: runs.park(claims[name], waiting=True)
+    yield partial(runs.wake, name)
+    yield partial(take, partial(runs.claim_next, "a", LEASE))
+    yield block
+    yield lambda: runs.append_event(name, type="noted")
+    yield lambda: runs.park(claims[name])
+    yield partial(take, partial(runs.claim_many, "a", LEASE, limit=2))
+    yield lambda: all(runs.finish_many([Finish(claims[name])]))
+    yield partial(runs.get, name)
+    yield partial(runs.list, limit=3)
+    yield partial(runs.history, name)
+    yield partial(store.events_after, None, 3)
+    yield lambda: runs.reap_due() == []
+    yield partial(runs.enqueue, run_id=f"{name}.2", runner_id="a", lease=LEASE, **BORN)
+    yield partial(runs.cancel, f"{name}.2")
+    yield partial(owe, store, f"i-{name}", run_id=name, target_session_id=session, eligible=True)
+    yield partial(taken, store, f"i-{name}", session_id=session)
+    yield partial(notify, store, run_id=name, target_session_id=session)
+    yield partial(store.notifications.claim_batch, session, holder="a", lease=LEASE)
+
+
+@contextmanager
+def _elsewhere(store: Store) -> Iterator[None]:
+    """Lend the store's present connection to another thread, so that a call gets another one."""
+    has, let_go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with store.engine.backend.session():
+            has.set()
+            let_go.wait(30)
+
+    with ThreadPoolExecutor(1) as threads:
+        held = threads.submit(hold)
+        assert has.wait(30)
+        yield
+        let_go.set()
+        held.result()
 
 
 def test_pgt_03_nothing_depends_on_a_session(postgres_url: str) -> None:
-    """PGT-03: statements, settings and locks of a session may vanish between two calls."""
+    """PGT-03: statements, settings and locks of a session may vanish between two calls.
+
+    So may the session itself: every other call is made by another backend than the one before.
+    """
     path = postgres_url.partition("search_path%3D")[2]
     plain = postgres_url.partition("?")[0]
     with psycopg.connect(plain, autocommit=True) as connection:
         connection.execute(f'ALTER SCHEMA "{path}" RENAME TO "{path}_"')
         connection.execute(f'CREATE SCHEMA "{path}"')
-    with open_store(plain, schema=path, through_pooler=True, pool_size=1) as store:
+    with open_store(plain, schema=path, through_pooler=True, pool_size=2) as store:
+        backends = set()
         for number in range(10):
-            for step in _operations(store, f"r{number}"):
-                step()
-                with store.engine.backend.session() as session:
-                    session.script(("DEALLOCATE ALL", "RESET ALL"))
+            for turn, step in enumerate(_operations(store, f"r{number}")):
+                with _elsewhere(store) if turn % 2 else nullcontext():
+                    answer = step()
+                    with store.engine.backend.session() as session:
+                        session.script(("DEALLOCATE ALL", "RESET ALL"))
+                        rows, _ = session.execute("SELECT pg_backend_pid()", {})
+                assert answer, (turn, answer)
+                backends.add(rows[0][0])
 
-        ended = store.runs.list(statuses=(RunStatus.CANCELLED,))
-    assert len(ended) == 10
+        ended = store.runs.list(statuses=(RunStatus.DONE, RunStatus.CANCELLED))
+    assert len(ended) == 20
+    assert len(backends) == 2
 
 
 def test_pgt_04_no_session_idles_in_a_transaction(postgres_url: str) -> None:
     """PGT-04: while a handler works, the library holds no transaction open."""
-    separator = "&" if "?" in postgres_url else "?"
-    del separator
     url = postgres_url.replace(
         "options=",
         "application_name=pgt04&options=-c%20idle_in_transaction_session_timeout%3D200%20",
@@ -84,7 +141,7 @@ def test_pgt_04_no_session_idles_in_a_transaction(postgres_url: str) -> None:
         claim = _claimed(store)
         seen = []
         with psycopg.connect(postgres_url, autocommit=True) as watcher:
-            for _ in range(10):
+            for _ in range(20):
                 time.sleep(0.05)
                 seen += watcher.execute(
                     "SELECT state FROM pg_stat_activity WHERE application_name = 'pgt04'"
@@ -99,12 +156,18 @@ def test_pgt_04_no_session_idles_in_a_transaction(postgres_url: str) -> None:
 
 
 def test_pgt_05_opposite_batches_and_a_sweep_do_not_deadlock(postgres_url: str) -> None:
-    """PGT-05: batches over the same rows in opposite order, beside a reaper: no error escapes."""
+    """PGT-05: batches over the same rows in opposite order, beside a reaper: no error escapes.
+
+    Their leases run out one after the other meanwhile, so that the reaper ends them under way.
+    """
     with open_store(postgres_url) as store:
-        ids = [f"r{number:02}" for number in range(30)]
-        for run_id in ids:
+        ids = [f"r{number:02}" for number in range(50)]
+        for number, run_id in enumerate(ids):
             store.runs.reserve(run_id=run_id, max_attempts=1, **LAUNCH)
+            lease = timedelta(milliseconds=300 + 40 * number)
+            assert store.runs.claim(run_id, runner_id="a", lease=lease)
         trouble: list[BaseException] = []
+        reaped: list[str] = []
         done = threading.Event()
 
         def guarded(work: Callable[[], None]) -> None:
@@ -116,13 +179,13 @@ def test_pgt_05_opposite_batches_and_a_sweep_do_not_deadlock(postgres_url: str) 
 
         def toggle(keys: list[str]) -> None:
             runs = store.machine(RUN_LAUNCH)
-            for number in range(20):
+            for number in range(100):
                 name = ("pause", "resume")[number % 2]
                 runs.apply_many(name, [RowCall(key) for key in keys])
 
         def sweep() -> None:
-            while not done.is_set():
-                store.runs.reap_due()
+            while not done.is_set() or len(reaped) < len(ids):
+                reaped.extend(run.run_id for run in store.runs.reap_due())
 
         batches = [
             threading.Thread(target=guarded, args=(lambda keys=keys: toggle(keys),))
@@ -134,12 +197,15 @@ def test_pgt_05_opposite_batches_and_a_sweep_do_not_deadlock(postgres_url: str) 
         for thread in batches:
             thread.join()
         done.set()
-        sweeper.join()
+        sweeper.join(60)
 
         assert trouble == []
+        assert sorted(reaped) == ids
         for run_id in ids:
-            steps = store.runs.history(run_id)
+            steps = store.runs.history(run_id, limit=1_000)
             assert [step.revision for step in steps] == list(range(1, len(steps) + 1))
+            assert [step.transition for step in steps].count("reap") == 1
+            assert steps[-1].transition == "reap"
 
 
 @pytest.mark.parametrize("heard", [False, True], ids=["before", "after"])
@@ -209,17 +275,24 @@ def test_int_07_a_cancelled_task_leaves_no_transaction_behind(postgres_url: str)
                 await asyncio.gather(task, return_exceptions=True)
                 settled = await store.runs.reserve(run_id=run_id, call=run_id, **LAUNCH)
                 assert settled.run_id == run_id
+            assert _open_transactions(postgres_url) == 0
             for number in range(50):
                 await once(store, f"n{number}", block=False)
             assert len(await store.runs.list(limit=1_000)) == 71
             assert len(await store.runs.history("c0")) <= 2
+            assert _open_transactions(postgres_url) == 0
 
     asyncio.run(told())
-    with psycopg.connect(postgres_url, autocommit=True) as watcher:
-        locked = watcher.execute(
+
+
+def _open_transactions(url: str) -> int:
+    """Count the sessions that hold a lock of the table, whether they are at work or idle."""
+    with psycopg.connect(url, autocommit=True) as watcher:
+        row = watcher.execute(
             "SELECT count(*) FROM pg_locks WHERE relation = 'runs'::regclass"
         ).fetchone()
-    assert locked == (0,)
+    assert row is not None
+    return int(row[0])
 
 
 @pytest.mark.parametrize("commits", [True, False], ids=["commits", "rolls-back"])

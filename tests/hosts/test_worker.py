@@ -465,7 +465,7 @@ def test_concurrency_is_bounded(tmp_path: Path) -> None:
     assert (len(done), max(most)) == (9, 3)
 
 
-def test_renewals_stop_last(tmp_path: Path) -> None:
+def test_renewals_stop_last(database: str, tmp_path: Path) -> None:
     """A stopping worker keeps its lease for as long as its handler needs (HBT-03)."""
 
     def slow(_: Run, __: Lease) -> JsonValue:
@@ -477,8 +477,8 @@ def test_renewals_stop_last(tmp_path: Path) -> None:
             time.sleep(0.05)
         return "done"
 
-    path = str(tmp_path / "stopping.db")
-    with open_store(path) as store, open_store(path) as other:
+    url = str(tmp_path / "stopping.db") if database == ":memory:" else database
+    with open_store(url) as store, open_store(url) as other:
         reserve(store.runs, "r1", max_attempts=1)
         worker = Worker(
             store,
