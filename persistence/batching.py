@@ -96,8 +96,10 @@ def at_once(program: Program, name: str, calls: Sequence[Call]) -> Operation[dic
         ACTOR_BIND: [call.caller.actor.name for call in calls],
         ACTOR_KIND_BIND: [call.caller.actor.kind for call in calls],
     }
+    statement = update_many(program, name)
+    fragile = statement.entering or any(call.caller.given for call in calls)
     try:
-        answer = yield Query(update_many(program, name), bound, fragile=True)
+        answer = yield Query(statement, bound, fragile=fragile)
     except Clash:
         return {}
     return {int(row[0]) - 1: program.row(row[1:]) for row in answer.rows}
@@ -129,13 +131,14 @@ def _update_many(program: Program, name: str) -> Statement:
         lambda param: given.c[param.name],
     )
     call = CallTerms(given.c[CALL_BIND], given.c[ACTOR_BIND], given.c[ACTOR_KIND_BIND])
+    entering = program.update(name).entering
     query = (
         sa.update(program.table)
         .where(key == given.c[KEY_BIND], *program.guarded(transition, scope))
         .values(program.values(transition, scope, call))
-        .returning(given.c.number, *program.answer(transition.assign, waits=True))
+        .returning(given.c.number, *program.answer(transition.assign, waits=entering))
     )
-    return Statement(text_of(query, program.dialect.statements), entering=True)
+    return Statement(text_of(query, program.dialect.statements), entering)
 
 
 def _given(transition: Transition) -> Any:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from statemachine.kinds import JsonValue, Kind, Plain, Row
 
 MAX_CLAIMED = 100
+_TOKEN = Token()
 
 
 class RunClaims(RunSteps):
@@ -226,10 +227,10 @@ class RunClaims(RunSteps):
             InvalidArgument: Nothing was written.
         """
         most, seed = limit_of(limit, MAX_CLAIMED), mint(token)
-        admit(Token(), seed, "token")
         tokens = [derived(seed, number) for number in range(most)]
         who = runner(HolderKind.HOST, runner_id) if actor is None else actor_of(actor)
-        takes = [self._taken(runner_id, lease, HolderKind.HOST, own) for own in tokens]
+        shared = self._taken(runner_id, lease, HolderKind.HOST, seed)
+        takes = [{**shared, "token": admit(_TOKEN, own, "token")} for own in tokens]
         passed = self.excluded(exclude)
         if call is None:
             return (yield from self._at_once(takes, tokens, who, passed))
