@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 
+_PLANNED = ("SET enable_seqscan = off", "SET jit = off")
+
+
 @frozen
 class Postgres:
     """How a PostgreSQL database is reached.
@@ -59,10 +62,15 @@ class Postgres:
 
     @property
     def setup(self) -> tuple[str, ...]:
-        """What is said first on a new connection."""
+        """What is said first on a new connection.
+
+        A table that was just made has no statistics: plans that were made for a small one, and
+        kept, would read all of it, until the server has counted its rows. Every statement that is
+        run often has its index.
+        """
         wait = f"SET lock_timeout = {int(self.busy_seconds * 1000)}"
         reading = "SET default_transaction_read_only = on"
-        return (wait,) * self.session_state + (reading,) * self.read_only
+        return (wait, *_PLANNED) * self.session_state + (reading,) * self.read_only
 
 
 class Pooled(Driver):

@@ -8,11 +8,11 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import psycopg
 
-from persistence.dialect import Placeholder, TextList
+from persistence.dialect import Placeholder, TextList, Types
 from persistence.schema import HISTORY, LAYOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from persistence.rules import Guardrails, Rule
 
@@ -27,6 +27,12 @@ class PostgresqlDialect:
     arrays = True
     server_clock = True
     native_booleans = True
+    adds_checks = True
+    types = Types(
+        text=r"text|character varying(?:\((\d+)\))?",
+        whole=(("bigint", 2**63), ("integer", 2**31), ("smallint", 2**15)),
+        flag="boolean",
+    )
     feed_order = ("tx", "seq")
 
     def same(
@@ -117,6 +123,17 @@ class PostgresqlDialect:
         """Return columns, constraints, indexes, triggers and functions of the schema."""
         return _CATALOG
 
+    def gathered(
+        self, names: sa.ColumnElement[str], values: sa.ColumnElement[str]
+    ) -> sa.ColumnElement[str]:
+        """Return a JSON object's text."""
+        return sa.cast(sa.func.json_object_agg(names, values), sa.Text())
+
+    def unfit(self, table: str, columns: Iterable[str], catalog: Mapping[str, str]) -> list[str]:
+        """The columns say all."""
+        del table, columns, catalog
+        return []
+
     def layout_lock(self) -> str | None:
         """CREATE TABLE of two processes at once would fail in one of them."""
         return "SELECT pg_advisory_xact_lock(hashtext('sqlatch'), hashtext(current_schema()))"
@@ -181,32 +198,36 @@ _CATALOG = """
 WITH ours AS (
     SELECT c.oid, c.relname FROM pg_class c
     WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r')
-SELECT 'table ' || relname, '' FROM ours
+SELECT 'table ' || relname AS name, '' AS definition, relname::text AS place FROM ours
 UNION ALL
-SELECT 'column ' || o.relname || '.' || a.attname, concat_ws(' ',
+SELECT 'column ' || o.relname || '.' || a.attname, concat_ws(', ',
     format_type(a.atttypid, a.atttypmod), CASE WHEN a.attnotnull THEN 'NOT NULL' END,
     CASE WHEN c.collname <> 'default' THEN 'COLLATE ' || c.collname END,
-    NULLIF('IDENTITY ' || a.attidentity::text, 'IDENTITY '), pg_get_expr(d.adbin, d.adrelid))
+    CASE WHEN NOT c.collisdeterministic THEN 'NONDETERMINISTIC' END,
+    NULLIF('IDENTITY ' || a.attidentity::text, 'IDENTITY '),
+    CASE WHEN a.attgenerated <> '' THEN 'GENERATED' END,
+    'DEFAULT ' || pg_get_expr(d.adbin, d.adrelid)), o.relname
 FROM ours o JOIN pg_attribute a ON a.attrelid = o.oid AND a.attnum > 0 AND NOT a.attisdropped
     LEFT JOIN pg_collation c ON c.oid = a.attcollation
     LEFT JOIN pg_attrdef d ON d.adrelid = o.oid AND d.adnum = a.attnum
 UNION ALL
-SELECT 'constraint ' || o.relname || '.' || c.conname, pg_get_constraintdef(c.oid, true)
+SELECT 'constraint ' || o.relname || '.' || c.conname, pg_get_constraintdef(c.oid, true), o.relname
 FROM ours o JOIN pg_constraint c ON c.conrelid = o.oid AND c.contype <> 'n'
 UNION ALL
-SELECT 'index ' || o.relname || '.' || i.indexrelid::regclass::text,
+SELECT 'index ' || o.relname || '.' || n.relname,
     pg_get_indexdef(i.indexrelid, 0, true)
-    || CASE WHEN i.indisvalid AND i.indisready THEN '' ELSE ' INVALID' END
-FROM ours o JOIN pg_index i ON i.indrelid = o.oid
+    || CASE WHEN i.indisvalid AND i.indisready THEN '' ELSE ' INVALID' END, o.relname
+FROM ours o JOIN pg_index i ON i.indrelid = o.oid JOIN pg_class n ON n.oid = i.indexrelid
 UNION ALL
 SELECT 'trigger ' || o.relname || '.' || t.tgname,
-    pg_get_triggerdef(t.oid, true) || CASE WHEN t.tgenabled = 'O' THEN '' ELSE ' DISABLED' END
+    pg_get_triggerdef(t.oid, true) || CASE WHEN t.tgenabled = 'O' THEN '' ELSE ' DISABLED' END,
+    o.relname
 FROM ours o JOIN pg_trigger t ON t.tgrelid = o.oid AND NOT t.tgisinternal
 UNION ALL
-SELECT 'rule ' || o.relname || '.' || r.rulename, pg_get_ruledef(r.oid, true)
+SELECT 'rule ' || o.relname || '.' || r.rulename, pg_get_ruledef(r.oid, true), o.relname
 FROM ours o JOIN pg_rewrite r ON r.ev_class = o.oid
 UNION ALL
-SELECT 'function ' || p.proname, p.prosrc
+SELECT 'function ' || p.proname, p.prosrc, NULL
 FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace
 ORDER BY 1
 """

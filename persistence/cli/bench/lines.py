@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import psycopg
 from attrs import define
 
+from persistence.backends.postgresql import Postgres
 from persistence.backends.postgresql_binds import positional
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ class PostgresLine:
             prepare_threshold=0,
             options=f"-c search_path={place.schema}",
         )
+        for statement in Postgres(place.url, _PATIENCE_S).setup:
+            connection.execute(statement.encode())
         return cls(connection, psycopg.RawCursor(connection))
 
     def run(self, sql: str, params: Mapping[str, object]) -> Sequence[Sequence[Any]]:
