@@ -6,6 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 import sqlalchemy as sa
+from attrs import frozen
 from sqlalchemy.ext.compiler import compiles
 
 from statemachine.kinds import (
@@ -22,7 +23,7 @@ from statemachine.kinds import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sqlalchemy.sql.compiler import SQLCompiler, TypeCompiler
 
@@ -125,6 +126,23 @@ def _typed(element: Placeholder, _compiler: SQLCompiler, **_: Any) -> str:
     return f"%({element.name})s::{cast}"
 
 
+@frozen
+class Types:
+    """The column types, as the catalog names them, in which a kind's values can be kept.
+
+    Attributes:
+        text: Pattern of the types of text; its group, if any: the most characters.
+
+        whole: Patterns of the types of integers, each with the least number that is too large.
+
+        flag: Pattern of the types of booleans.
+    """
+
+    text: str
+    whole: tuple[tuple[str, int], ...]
+    flag: str
+
+
 class Dialect(Protocol):
     """One database's side of the compiler; each backend states only what differs."""
 
@@ -155,6 +173,14 @@ class Dialect(Protocol):
     @property
     def native_booleans(self) -> bool:
         """Whether a boolean column can hold nothing else."""
+
+    @property
+    def adds_checks(self) -> bool:
+        """Whether a table that is there can be given CHECKs; else its triggers hold them."""
+
+    @property
+    def types(self) -> Types:
+        """The types of a user's own columns that will do."""
 
     @property
     def feed_order(self) -> tuple[str, ...]:
@@ -197,7 +223,19 @@ class Dialect(Protocol):
         """Return "no transaction can still append before this"; None where none ever can."""
 
     def catalog(self) -> str:
-        """Return the SELECT of (name, definition) of whatever guards or holds our tables."""
+        """Return the SELECT of (name, definition, place) of whatever guards or holds our tables.
+
+        The place is the table, NULL of a function. A column's definition is its type and, each
+        behind a comma, what else is to be known of it, the default last.
+        """
+
+    def gathered(
+        self, names: sa.ColumnElement[str], values: sa.ColumnElement[str]
+    ) -> sa.ColumnElement[str]:
+        """Return a JSON object of all rows' names and values, as text."""
+
+    def unfit(self, table: str, columns: Iterable[str], catalog: Mapping[str, str]) -> list[str]:
+        """Return why triggers over these columns cannot guard a table that is there."""
 
     def layout_lock(self) -> str | None:
         """Return the statement that lets one process at a time make the layout."""

@@ -21,7 +21,12 @@ from persistence.compile import (
 from persistence.operation import EXPIRED, Clash, Query
 from persistence.refusal import REPEATED, blocker, explain, read, recall
 from statemachine import simulate
-from statemachine.errors import IdentityConflict, StoreBusy, UniquenessConflict
+from statemachine.errors import (
+    IdentityConflict,
+    IllegalTransition,
+    StoreBusy,
+    UniquenessConflict,
+)
 from statemachine.outcome import Reason, Refused
 
 if TYPE_CHECKING:
@@ -111,9 +116,12 @@ def create(program: Program, name: str, params: Row, caller: Caller) -> Operatio
 
         UniquenessConflict: A uniqueness rule refused it; carries the record in the way.
 
+        IllegalTransition: A user's own unique index refused it.
+
         StoreBusy: Whatever was in the way was gone when it was looked for, time and again.
     """
     machine = program.machine
+    foreign: Clash | None = None
     for _ in range(ATTEMPTS):
         try:
             answer = yield Query(program.insert(name), _bound(params, caller), fragile=True)
@@ -128,6 +136,7 @@ def create(program: Program, name: str, params: Row, caller: Caller) -> Operatio
                         str(rule_of_index(machine, clash.name)), program.record(other)
                     ) from clash
                 continue
+            foreign = clash  # or the key's, whose row was gone in between
         else:
             if answer.rows:
                 return program.row(answer.rows[0]), True
@@ -136,6 +145,9 @@ def create(program: Program, name: str, params: Row, caller: Caller) -> Operatio
         if stored is not None:
             _same_facts(program, name, stored, wanted)
             return stored, False
+    if foreign is not None:
+        msg = f"the database refused the row: {foreign.name} is unique"
+        raise IllegalTransition(msg) from foreign
     msg = "the rows in the way come and go; try again"
     raise StoreBusy(msg)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import TYPE_CHECKING, Protocol
 
-import sqlalchemy as sa
-
-from persistence.compile import Statement
-from persistence.dialect import Dialect, Placeholder, text_of
-from persistence.schema import LAYOUT, machine_ddl, shared_ddl
+from persistence.fit import is_there, lacking, misfits
+from persistence.layout_record import (
+    VERSION,
+    catalog_of,
+    digest,
+    is_laid_out,
+    recorded_in,
+    recording,
+)
+from persistence.schema import machine_ddl, shared_ddl
 from statemachine.errors import SchemaMismatch
 
 if TYPE_CHECKING:
@@ -18,12 +21,16 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
+    from persistence.dialect import Dialect
+    from persistence.layout_record import Record
     from statemachine.machine import Machine
 
-VERSION = 1
-"""The layout of this version of sqlatch."""
-
 SHARED_PART = "sqlatch"
+
+_BINDING = (
+    " `sqlatch ddl MODULE:NAME --db URL` prints what is to be added to a table of your own,"
+    " or says why it cannot be bound."
+)
 
 
 class Session(Protocol):
@@ -58,11 +65,12 @@ def ensure(
             if lock is not None:
                 session.execute(lock, {})
             missing = _missing(session, parts, dialect)
-            if len(missing) < len(parts):
-                there = {part: ddl for part, ddl in parts.items() if part not in missing}
+            catalog = catalog_of(session, dialect)
+            there = [m for m in machines if m.name not in missing or is_there(m, catalog)]
+            if there or len(missing) < len(parts):
                 _verify(session, there, dialect)
             install(session, {part: parts[part] for part in missing}, dialect, version=VERSION)
-    _verify(session, parts, dialect)
+    _verify(session, machines, dialect)
 
 
 def parts_of(machines: Sequence[Machine], dialect: Dialect) -> dict[str, tuple[str, ...]]:
@@ -73,7 +81,7 @@ def parts_of(machines: Sequence[Machine], dialect: Dialect) -> dict[str, tuple[s
 
 def has_layout(session: Session, dialect: Dialect) -> bool:
     """Tell whether the database has any layout of sqlatch."""
-    return _has_layout(_catalog(session, dialect))
+    return is_laid_out(catalog_of(session, dialect))
 
 
 def install(
@@ -81,79 +89,78 @@ def install(
 ) -> None:
     """Make parts of a layout, and record each with what the database made of it."""
     for part, ddl in parts.items():
-        _make(session, part, ddl, dialect, version=version)
-
-
-def _make(
-    session: Session, part: str, ddl: tuple[str, ...], dialect: Dialect, *, version: int
-) -> None:
-    before = _catalog(session, dialect)
-    session.script(ddl)
-    made = {k: v for k, v in _catalog(session, dialect).items() if before.get(k) != v}
-    session.execute(
-        _record(dialect).sql,
-        {"part": part, "version": version, "digest": _digest(ddl), "catalog": json.dumps(made)},
-    )
-
-
-def _record(dialect: Dialect) -> Statement:
-    columns = {c.name: Placeholder(c.name, c.type) for c in LAYOUT.c}
-    return Statement(text_of(sa.insert(LAYOUT).values(columns), dialect.statements))
-
-
-def _catalog(session: Session, dialect: Dialect) -> dict[str, str]:
-    rows, _ = session.execute(dialect.catalog(), {})
-    return {row[0]: row[1] for row in rows}
-
-
-def _recorded(session: Session, dialect: Dialect) -> dict[str, tuple[int, str, str]]:
-    columns = (LAYOUT.c.part, LAYOUT.c.version, LAYOUT.c.digest, LAYOUT.c.catalog)
-    rows, _ = session.execute(text_of(sa.select(*columns), dialect.statements), {})
-    return {row[0]: (row[1], row[2], row[3]) for row in rows}
+        session.script((*ddl, recording(part, ddl, dialect, version=version)))
 
 
 def _missing(session: Session, parts: Mapping[str, tuple[str, ...]], dialect: Dialect) -> list[str]:
-    if not _has_layout(_catalog(session, dialect)):
+    if not has_layout(session, dialect):
         return list(parts)
-    recorded = _recorded(session, dialect)
+    recorded = recorded_in(session, dialect)
     return [part for part in parts if part not in recorded]
 
 
-def _has_layout(catalog: Mapping[str, str]) -> bool:
-    return f"table {LAYOUT.name}" in catalog
+def _verify(session: Session, machines: Sequence[Machine], dialect: Dialect) -> None:
+    catalog = catalog_of(session, dialect)
+    recorded = recorded_in(session, dialect) if is_laid_out(catalog) else {}
+    users = [machine for machine in machines if is_users(machine, catalog, recorded)]
+    found = [_unbound(machine, catalog) for machine in users if machine.name not in recorded]
+    advice = "Nothing was changed."
+    if is_laid_out(catalog):
+        ours = parts_of([machine for machine in machines if machine not in users], dialect)
+        found += [f"{part} is missing" for part in ours if part not in recorded]
+        found += differences(catalog, recorded, machines, dialect)
+        advice += " Run `sqlatch migrate`, or restore what was altered."
+    else:
+        found.append("the database has no sqlatch layout")
+        advice += " Run `sqlatch init`, or open it with create=True." if not users else ""
+    if found:
+        raise SchemaMismatch(tuple(found), advice + _BINDING if users else advice)
 
 
-def _digest(ddl: tuple[str, ...]) -> str:
-    return hashlib.sha256("\n".join(ddl).encode()).hexdigest()
+def is_users(machine: Machine, catalog: Mapping[str, str], recorded: Mapping[str, Record]) -> bool:
+    """Tell whether the machine's table is there, and none that sqlatch made."""
+    ours = any(f"table {machine.table}" in record.made for record in recorded.values())
+    return is_there(machine, catalog) and not ours
 
 
-def _verify(session: Session, parts: Mapping[str, tuple[str, ...]], dialect: Dialect) -> None:
-    catalog = _catalog(session, dialect)
-    if not _has_layout(catalog):
-        problem = "the database has no sqlatch layout"
-        raise SchemaMismatch((problem,), "Run `sqlatch init`, or open it with create=True.")
-    recorded = _recorded(session, dialect)
-    differences = [f"{part} is missing" for part in parts if part not in recorded]
-    for part, (version, digest, made) in recorded.items():
-        if part in parts and (version, digest) != (VERSION, _digest(parts[part])):
-            differences.append(f"{part} has layout {version} of another declaration")
-        for name, definition in json.loads(made).items():
+def _unbound(machine: Machine, catalog: Mapping[str, str]) -> str:
+    names = ", ".join(field.name for field in lacking(machine, catalog)) or "triggers"
+    return f"table {machine.table} is there, but not bound to {machine.name}: it lacks {names}"
+
+
+def differences(
+    catalog: Mapping[str, str],
+    recorded: Mapping[str, Record],
+    machines: Sequence[Machine],
+    dialect: Dialect,
+) -> list[str]:
+    """Return what differs from what is recorded and declared, one sentence each."""
+    found = []
+    parts = parts_of(machines, dialect)
+    for part, record in recorded.items():
+        if part in parts and (record.version, record.digest) != (VERSION, digest(parts[part])):
+            found.append(f"{part} has layout {record.version} of another declaration")
+        for name, definition in record.made.items():
             if name not in catalog:
-                differences.append(f"{name} is missing")
+                found.append(f"{name} is missing")
             elif catalog[name] != definition:
-                differences.append(f"{name} is different")
-    differences += _foreign(catalog, recorded)
-    if differences:
-        advice = "Nothing was changed. Run `sqlatch migrate`, or restore what was altered."
-        raise SchemaMismatch(tuple(differences), advice)
+                found.append(f"{name} is different")
+    for machine in machines:
+        if machine.name in recorded and is_users(machine, catalog, recorded):
+            columns = [f"column {machine.table}.{f.name}" for f in lacking(machine, catalog)]
+            known = recorded[machine.name].made
+            found += [f"{name} is missing" for name in columns if name not in known]
+            found += misfits(machine, dialect, catalog)
+    return found + _foreign(catalog, recorded)
 
 
-def _foreign(catalog: Mapping[str, str], recorded: Mapping[str, tuple[int, str, str]]) -> list[str]:
-    """Return what nobody declared upon the tables, and what could undo what ours hold.
+def _foreign(catalog: Mapping[str, str], recorded: Mapping[str, Record]) -> list[str]:
+    """Return what nobody declared upon our tables, and what could undo what ours hold.
 
-    An index of one's own that makes nothing unique is nobody's business.
+    An index of one's own that makes nothing unique is nobody's business; nor is anything on a
+    table that a user made.
     """
-    known = {name for _, _, made in recorded.values() for name in json.loads(made)}
+    known = {name for record in recorded.values() for name in record.made}
     tables = {name.partition(" ")[2].lower() for name in known if name.startswith("table ")}
     found = []
     for name, definition in catalog.items():

@@ -11,7 +11,7 @@ from persistence import history
 from persistence.binds import KEY_BIND
 from persistence.compile import rule_of_index
 from persistence.operation import Caller, Operation, Query
-from statemachine.errors import IdentityConflict
+from statemachine.errors import IdentityConflict, IllegalTransition
 from statemachine.outcome import LostLease, Reason, Refused
 from statemachine.simulate import decide
 from statemachine.vocabulary import Param, Set
@@ -125,10 +125,15 @@ def _own_claim(machine: Machine, name: str, row: Row, params: Row) -> Row | Refu
 
 
 def blocker(program: Program, index: str, row: Row) -> Operation[Row | None]:
-    """Read the row that holds the slot which `row` would enter; None when it is gone by now."""
+    """Read the row that holds the slot which `row` would enter; None when it is gone by now.
+
+    Raises:
+        IllegalTransition: No rule of the machine, but a user's own index refused it.
+    """
     machine = program.machine
     name = rule_of_index(machine, index)
-    assert name is not None, index
+    if name is None:
+        raise IllegalTransition(f"the database refused the row: {index} is unique")
     rule = next(rule for rule in machine.uniqueness if rule.name == name)
     wanted: dict[str, Plain] = {column.name: row[column.name] for column in rule.columns}
     answer = yield Query(program.blocker(name), wanted)

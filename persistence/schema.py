@@ -100,8 +100,14 @@ def table_ddl(machine: Machine, dialect: Dialect) -> tuple[str, ...]:
     """Return the statements that create a machine's table with its CHECKs and indexes."""
     table = table_of(machine)
     scope = Scope(machine, dialect, lambda name: table.c[name])
-    for name, check in _checks(machine, scope):
+    for name, check in checks(machine, scope):
         table.append_constraint(sa.CheckConstraint(check, name=name))
+    return text_of(CreateTable(table), dialect.ddl).strip(), *index_ddl(table, scope)
+
+
+def index_ddl(table: sa.Table, scope: Scope) -> tuple[str, ...]:
+    """Return the statements that create the indexes of a machine's table."""
+    machine, dialect = scope.machine, scope.dialect
     indexes = [
         sa.Index(
             index_name(machine, rule.name),
@@ -129,10 +135,7 @@ def table_ddl(machine: Machine, dialect: Dialect) -> tuple[str, ...]:
         ended = final_rows(scope)
         order = [table.c.updated_at, table.c[machine.key.name]]
         indexes.append(sa.Index(f"{machine.table}_ended", *order, **_only(ended, dialect)))
-    return (
-        text_of(CreateTable(table), dialect.ddl).strip(),
-        *(text_of(CreateIndex(index), dialect.ddl) for index in indexes),
-    )
+    return tuple(text_of(CreateIndex(index), dialect.ddl) for index in indexes)
 
 
 def _only(rows: sa.ColumnElement[bool], dialect: Dialect) -> dict[str, Any]:
@@ -162,9 +165,9 @@ def shared_ddl(dialect: Dialect) -> tuple[str, ...]:
     )
 
 
-def _checks(machine: Machine, scope: Scope) -> list[tuple[str, sa.ColumnElement[bool]]]:
+def checks(machine: Machine, scope: Scope) -> list[tuple[str, sa.ColumnElement[bool]]]:
     """Return the CHECKs: the kinds' closed sets, then the invariants, which must be TRUE."""
-    checks: list[tuple[str, sa.ColumnElement[bool]]] = []
+    stated: list[tuple[str, sa.ColumnElement[bool]]] = []
     for field in machine.fields.values():
         column = scope.column(field.name)
         allowed: sa.ColumnElement[bool]
@@ -181,8 +184,8 @@ def _checks(machine: Machine, scope: Scope) -> list[tuple[str, sa.ColumnElement[
                 allowed = column.between(sa.literal(0, sa.BigInteger()), last)
             case _:
                 continue
-        checks.append((short(f"{machine.table} {field.name}"), allowed))
+        stated.append((short(f"{machine.table} {field.name}"), allowed))
     for invariant in machine.invariants:
-        stated = condition(invariant.condition, scope)
-        checks.append((short(f"{machine.table}: {invariant.name}"), stated.is_(sa.true())))
-    return checks
+        holds = condition(invariant.condition, scope).is_(sa.true())
+        stated.append((short(f"{machine.table}: {invariant.name}"), holds))
+    return stated

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from persistence.cli.database import DEFAULT_DB, Db, Json, open_database, shown
 from persistence.cli.naming import MachineNames, machines_named
 from persistence.cli.printing import print_json
+from statemachine.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from persistence.dialect import Dialect
+    from statemachine.machine import Machine
 
 
 def init(db: Db = DEFAULT_DB) -> None:
@@ -30,17 +40,47 @@ def migrate(db: Db = DEFAULT_DB, as_json: Json = False) -> None:
 
 
 def ddl(names: MachineNames = None, db: Db = DEFAULT_DB) -> None:
-    """Print the SQL that makes the tables, indexes and triggers of machines.
+    """Print the SQL that is to be run for machines; change nothing.
 
-    It is what `init` does for a database of the URL's kind, which is not opened; beginning with
-    what all machines share.
+    Of a database with a layout, or with a table of your own that a machine is declared over: what
+    is to be added, so that a store opens with these machines. Of any other, and of one that is not
+    there: what makes their tables, indexes and triggers, beginning with what all machines share.
     """
-    from persistence.layout import parts_of  # noqa: PLC0415 - `--help` need not pay for it
-    from persistence.opening import Access, backend_of  # noqa: PLC0415 - likewise
+    from persistence.additions import whole  # noqa: PLC0415 - `--help` need not pay for it
 
-    url = db if "://" in db and not db.startswith("sqlite:") else ":memory:"
-    backend = backend_of(url, None, Access())
-    for part, statements in parts_of(machines_named(names), backend.dialect).items():
+    machines = machines_named(names)
+    dialect, added = _looked_at(db, machines)
+    parts = whole(machines, dialect) if added is None else added
+    print("-- Run it in one transaction.\n" if parts else "-- There is nothing to add.")
+    for part, statements in parts.items():
         print(f"-- {part}")
         for statement in statements:
             print(f"{statement.rstrip().rstrip(';')};\n")
+
+
+def _looked_at(
+    db: str, machines: tuple[Machine, ...]
+) -> tuple[Dialect, Mapping[str, tuple[str, ...]] | None]:
+    """Return which kind of database it is, and what is to be added; None: it has nothing yet."""
+    from persistence.additions import additions, is_fresh  # noqa: PLC0415 - as above
+    from persistence.backends.sqlite import MEMORY, SqliteBackend, path_of  # noqa: PLC0415 - likewise
+    from persistence.cli.durability import moment  # noqa: PLC0415 - likewise
+    from persistence.opening import Access, backend_of  # noqa: PLC0415 - likewise
+    from statemachine.machines import ALL  # noqa: PLC0415 - likewise
+
+    path = path_of(db)
+    there = "://" in path or Path(path).exists()
+    backend = backend_of(db if there else MEMORY, None, Access(create=False, read_only=True))
+    try:
+        if not isinstance(backend, SqliteBackend):
+            trouble = backend.unreachable()
+            if isinstance(trouble, StoreUnavailable):
+                print(f"sqlatch: this is the whole layout, for {trouble}", file=sys.stderr)
+                return backend.dialect, None
+        with backend.session() as session:
+            if is_fresh(session, machines, backend.dialect):
+                return backend.dialect, None
+            every = (*ALL, *(machine for machine in machines if machine not in ALL))
+            return backend.dialect, additions(session, every, backend.dialect, moment(backend))
+    finally:
+        backend.close()

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from persistence.backends.postgresql_dialect import POSTGRESQL
 from persistence.backends.sqlite_dialect import SQLITE
-from persistence.layout import VERSION, parts_of
+from persistence.layout import parts_of
+from persistence.layout_record import VERSION
 from statemachine.machines import ALL
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from alembic.runtime.migration import MigrationContext
 from attrs import frozen
 
 from persistence.backends.sqlite import SqliteBackend
-from persistence.layout import VERSION, has_layout
+from persistence.layout import has_layout
+from persistence.layout_record import VERSION
 from persistence.opening import Access, backend_of
 from statemachine.errors import StoreUnavailable
 
