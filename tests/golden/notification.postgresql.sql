@@ -237,8 +237,7 @@ FROM locked) AS waited)
     WHERE notifications.notification_id = anon_1.sys_key AND notifications.status IN ('pending') AND
     (notifications.target_session_id = anon_1.session_id) AND (notifications.lease_expires_at IS NULL OR
     notifications.lease_expires_at <= clock.now) RETURNING anon_1.number, notifications.*, floor(extract(epoch from
-    clock_timestamp()) * 1000)::bigint / CAST(CAST(notifications.lease_expires_at > floor(extract(epoch from
-    clock_timestamp()) * 1000)::bigint AS INTEGER) AS BIGINT) AS anon_2;
+    clock_timestamp()) * 1000)::bigint;
 
 -- move mark_delivered
 WITH locked AS MATERIALIZED

@@ -522,8 +522,7 @@ FROM locked) AS waited)
     WITH ORDINALITY AS anon_1(holder, token, lease, sys_key, sys_call, sys_actor, sys_actor_kind, number), clock WHERE
     runs.run_id = anon_1.sys_key AND runs.status IN ('queued', 'parked') AND (runs.lease_expires_at IS NULL OR
     runs.lease_expires_at <= clock.now) RETURNING anon_1.number, runs.*, floor(extract(epoch from clock_timestamp()) *
-    1000)::bigint / CAST(CAST(runs.lease_expires_at > floor(extract(epoch from clock_timestamp()) * 1000)::bigint AS
-    INTEGER) AS BIGINT) AS anon_2;
+    1000)::bigint;
 
 -- move release_control
 WITH locked AS MATERIALIZED
@@ -621,8 +620,7 @@ FROM locked) AS waited)
     sys_actor_kind, number), clock WHERE runs.run_id = anon_1.sys_key AND runs.status IN ('queued', 'parked',
     'starting', 'running') AND (runs.lease_token_hash = anon_1.token) AND (runs.lease_generation = anon_1.generation)
     AND runs.lease_expires_at > clock.now RETURNING anon_1.number, runs.*, floor(extract(epoch from clock_timestamp()) *
-    1000)::bigint / CAST(CAST(runs.lease_expires_at > floor(extract(epoch from clock_timestamp()) * 1000)::bigint AS
-    INTEGER) AS BIGINT) AS anon_2;
+    1000)::bigint;
 
 -- move park
 WITH locked AS MATERIALIZED

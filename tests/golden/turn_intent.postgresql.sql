@@ -296,8 +296,7 @@ FROM locked) AS waited)
     WHERE turn_intents.intent_id = anon_1.sys_key AND turn_intents.status IN ('pending', 'eligible') AND
     (turn_intents.target_session_id = anon_1.session_id) AND (turn_intents.lease_expires_at IS NULL OR
     turn_intents.lease_expires_at <= clock.now) RETURNING anon_1.number, turn_intents.*, floor(extract(epoch from
-    clock_timestamp()) * 1000)::bigint / CAST(CAST(turn_intents.lease_expires_at > floor(extract(epoch from
-    clock_timestamp()) * 1000)::bigint AS INTEGER) AS BIGINT) AS anon_2;
+    clock_timestamp()) * 1000)::bigint;
 
 -- move claim_eligible
 WITH locked AS MATERIALIZED
@@ -337,9 +336,7 @@ FROM locked) AS waited)
     WHERE turn_intents.intent_id = anon_1.sys_key AND turn_intents.status IN ('eligible') AND
     (turn_intents.target_session_id = anon_1.session_id) AND turn_intents.eligible_at <= clock.now AND
     (turn_intents.lease_expires_at IS NULL OR turn_intents.lease_expires_at <= clock.now) RETURNING anon_1.number,
-    turn_intents.*, floor(extract(epoch from clock_timestamp()) * 1000)::bigint /
-    CAST(CAST(turn_intents.lease_expires_at > floor(extract(epoch from clock_timestamp()) * 1000)::bigint AS INTEGER) AS
-    BIGINT) AS anon_2;
+    turn_intents.*, floor(extract(epoch from clock_timestamp()) * 1000)::bigint;
 
 -- move make_eligible
 WITH locked AS MATERIALIZED
