@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.sql.elements import Grouping
 
 from persistence.bound import typed, value_before
 from persistence.dialect import column_type, text_of
-from persistence.expressions import Scope, condition, constant
+from persistence.expressions import Scope, condition
 from persistence.schema import checks, table_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def rows_against(
     """
     table = table_of(machine)
     key = table.c[machine.key.name]
-    filled = {f.name: constant(value_before(f, 0), column_type(f.kind)) for f in absent}
+    filled = {f.name: _filled(f) for f in absent}
     scope = Scope(machine, dialect, lambda name: filled[name] if name in filled else table.c[name])
 
     def answered(query: sa.Select[tuple[object, ...]]) -> list[tuple[object, ...]]:
@@ -64,3 +64,9 @@ def rows_against(
         for one, other in answered(slots):
             problems.append(f"rows {one!r} and {other!r} break {rule.name!r}")
     return problems
+
+
+def _filled(field: Field) -> sa.ColumnElement[Any]:
+    """Return what the column would hold; a NULL that can be compared with anything."""
+    value, type_ = value_before(field, 0), column_type(field.kind)
+    return sa.literal_column("NULL", type_) if value is None else sa.literal(value, type_)

@@ -210,7 +210,8 @@ def open_store(
 
         project: The project of creations, lists and `claim_next`; None: all of them.
 
-        machines: Own machines, whose tables are created and verified beside the shipped ones.
+        machines: Own machines, whose tables are created and verified beside the shipped ones; to a
+            table that is there, `sqlatch ddl` prints what is to be added first.
 
         actor: Who calls, where a call does not say; None: this process.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -13,14 +15,20 @@ import pytest
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 SCRIPTS = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+BINDING = re.findall(r"^sqlatch (ddl .*?) > ", README, re.MULTILINE)
 LINKS = re.findall(r"\]\(([^)#:]+)\)", README)
 
 
 def ran(script: str, directory: Path) -> subprocess.CompletedProcess[str]:
-    """Run a script of the README in an empty directory, with warnings as errors."""
+    """Run a script of the README in a directory of its own, with warnings as errors."""
+    return python(["-W", "error", "-c", script], directory)
+
+
+def python(arguments: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python there, with the packages of this checkout."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     return subprocess.run(
-        [sys.executable, "-W", "error", "-c", script],
+        [sys.executable, *arguments],
         cwd=directory,
         env=os.environ | {"PYTHONPATH": path},
         capture_output=True,
@@ -66,9 +74,31 @@ def test_own_machine_next_to_an_own_write(tmp_path: Path) -> None:
     ]
 
 
+def test_a_table_that_was_there(tmp_path: Path) -> None:
+    """What `ddl` prints makes the machine's table of it, and a column of the user's own stays."""
+    declared, _ = SCRIPTS[2].split("with open_store", 1)
+    (tmp_path / "shop.py").write_text(declared)
+    with sqlite3.connect(tmp_path / "shop.db") as shop:
+        shop.execute(
+            "CREATE TABLE orders (order_id TEXT PRIMARY KEY, state TEXT NOT NULL,"
+            " basket TEXT NOT NULL, reminders INTEGER NOT NULL, note TEXT)"
+        )
+        shop.execute("INSERT INTO orders VALUES ('o-1', 'pending', 'b-1', 0, 'mine')")
+    (command,) = BINDING
+    printed = python(["-m", "persistence.cli", *shlex.split(command)], tmp_path)
+    shop.executescript(printed.stdout)
+    said = ran(SCRIPTS[3], tmp_path)
+    noted = shop.execute("SELECT note FROM orders").fetchall()
+    shop.close()
+
+    assert (printed.returncode, said.returncode, said.stderr) == (0, 0, "")
+    assert said.stdout.splitlines() == ["pending []", "[('pay', 2)]"]
+    assert noted == [("mine",)]
+
+
 def test_asyncio(tmp_path: Path) -> None:
     """The asynchronous worker carries out what was reserved."""
-    said = ran(SCRIPTS[3], tmp_path)
+    said = ran(SCRIPTS[4], tmp_path)
 
     assert (said.returncode, said.stderr) == (0, "")
     assert said.stdout.splitlines() == ["['Hello, Ada!', 'Hello, Grace!']"]
