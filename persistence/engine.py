@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import secrets
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -14,6 +13,7 @@ from attrs import define, evolve, field
 from persistence import layout
 from persistence.compile import Program
 from persistence.operation import Answer, Caller, Operation
+from persistence.process import PROCESS
 from statemachine.errors import InvalidArgument, SqlatchError
 from statemachine.kinds import Duration, Text, admit
 from statemachine.outcome import Actor
@@ -113,12 +113,9 @@ class Engine:
     def _mint(self) -> str:
         """Ids of one process stand side by side in the index; a fork's child begins its own."""
         pid, prefix, numbers = self._calls
-        if pid != os.getpid():
-            pid, prefix, numbers = self._calls = (
-                os.getpid(),
-                secrets.token_hex(12),
-                itertools.count(),
-            )
+        if pid != PROCESS.pid:
+            prefix, numbers = secrets.token_hex(12), itertools.count()
+            self._calls = (PROCESS.pid, prefix, numbers)
         return f"{prefix}-{next(numbers):x}"
 
     def run(self, operation: Operation[_T]) -> _T:
@@ -183,7 +180,7 @@ def actor_of(actor: Actor | None) -> Actor:
         InvalidArgument: Kind or name is no key.
     """
     if actor is None:
-        return Actor("process", f"pid-{os.getpid()}")
+        return Actor("process", f"pid-{PROCESS.pid}")
     if not isinstance(actor, Actor):
         raise InvalidArgument("actor", "an Actor")
     return _valid(actor)

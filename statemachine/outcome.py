@@ -24,7 +24,7 @@ class Reason(enum.StrEnum):
     LOCKED = "locked"
 
 
-@frozen
+@frozen(cache_hash=True)
 class Actor:
     """Who makes a call.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from persistence.backends.postgresql_dialect import POSTGRESQL, PostgresqlDialect
 from persistence.backends.postgresql_session import Driver, Session
+from persistence.process import PROCESS
 from statemachine.errors import StoreBusy, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class PostgresqlBackend:
             StoreBusy, StoreUnavailable: All are in use for too long; none can be had at all.
         """
         session: Session | None = getattr(self._local, "session", None)
-        if session is not None and session.pid == os.getpid():
+        if session is not None and session.pid == PROCESS.pid:
             yield session
             return
         pool = self._connected()
@@ -138,11 +138,11 @@ class PostgresqlBackend:
         if self._closed:
             msg = "the store is closed"
             raise StoreUnavailable(msg)
-        if self._pool is None or self._pid != os.getpid():
+        if self._pool is None or self._pid != PROCESS.pid:
             with self._lock:
-                if self._pool is None or self._pid != os.getpid():
+                if self._pool is None or self._pid != PROCESS.pid:
                     self._pool = self._open()
-                    self._pid = os.getpid()
+                    self._pid = PROCESS.pid
         return self._pool
 
     def _open(self) -> ConnectionPool[Pooled]:
@@ -198,9 +198,9 @@ class PostgresqlBackend:
     def _listener(self) -> Driver:
         """Return the thread's listening connection; it queues what came since the last wait."""
         listener: Driver | None = getattr(self._local, "listener", None)
-        if listener is None or listener.closed or self._local.listener_pid != os.getpid():
+        if listener is None or listener.closed or self._local.listener_pid != PROCESS.pid:
             listener = self._local.listener = self._dial()
-            self._local.listener_pid = os.getpid()
+            self._local.listener_pid = PROCESS.pid
             with self._lock:
                 self._listeners = [known for known in self._listeners if not known.closed]
                 self._listeners.append(listener)
@@ -215,7 +215,7 @@ class PostgresqlBackend:
     def close(self) -> None:
         """Close every connection of this process."""
         self._closed = True
-        if self._pid == os.getpid():
+        if self._pid == PROCESS.pid:
             for listener in self._listeners:
                 listener.close()
             if self._pool is not None:

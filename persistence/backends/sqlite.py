@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
@@ -17,6 +16,7 @@ from persistence.backends.sqlite_dialect import SQLITE, SqliteDialect
 from persistence.backends.sqlite_errors import translated
 from persistence.backends.sqlite_file import absolute, identity, prepare
 from persistence.backends.sqlite_session import Session
+from persistence.process import PROCESS
 from statemachine.errors import SqlatchError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class SqliteBackend:
 
     @contextmanager
     def _only(self) -> Iterator[Session]:
-        if self._shared is not None and self._shared.pid != os.getpid():
+        if self._shared is not None and self._shared.pid != PROCESS.pid:
             msg = "a database in memory is its process's: a fork's child opens one of its own"
             raise StoreUnavailable(msg)
         with self._lock:
@@ -99,7 +99,7 @@ class SqliteBackend:
         """
         session: Session | None = getattr(self._local, "session", None)
         file = identity(self.path)
-        if session is None or session.pid != os.getpid():
+        if session is None or session.pid != PROCESS.pid:
             return self._renewed(file)
         if session.file == file and not session.spoiled:
             return session
@@ -187,6 +187,6 @@ class SqliteBackend:
         self._closed = True
         with self._lock:
             for session in self._open:
-                if session.pid == os.getpid():
+                if session.pid == PROCESS.pid:
                     session.close()
             self._open.clear()

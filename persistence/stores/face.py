@@ -99,6 +99,8 @@ class Operations:
         Raises:
             InvalidArgument: More than 1,000, or one that is none.
         """
+        if keys == ():
+            return []
         return [self.key(key, "exclude") for key in items_of(keys, "exclude", MAX_EXCLUDED)]
 
     def counted(self, equal: Mapping[str, object]) -> Operation[dict[str, int]]:

@@ -227,9 +227,9 @@ class RunClaims(RunSteps):
             InvalidArgument: Nothing was written.
         """
         most, seed = limit_of(limit, MAX_CLAIMED), mint(token)
+        shared = self._taken(runner_id, lease, HolderKind.HOST, seed)
         tokens = [derived(seed, number) for number in range(most)]
         who = runner(HolderKind.HOST, runner_id) if actor is None else actor_of(actor)
-        shared = self._taken(runner_id, lease, HolderKind.HOST, seed)
         takes = [{**shared, "token": admit(_TOKEN, own, "token")} for own in tokens]
         passed = self.excluded(exclude)
         if call is None:
@@ -283,7 +283,8 @@ class RunClaims(RunSteps):
     ) -> dict[str, Plain]:
         """Return the plain values of `claim`."""
         declared = self.program.machine.transition("claim").params
-        return self.admitted(declared, taking(runner_id, lease, kind, token))
+        given = {"lease": lease, "token": token}
+        return self.admitted(declared, given, holding(runner_id, kind))
 
     @property
     def _session(self) -> Kind:

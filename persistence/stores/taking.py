@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from statemachine.errors import InvalidArgument
@@ -11,24 +12,24 @@ from statemachine.machines import HolderKind
 from statemachine.outcome import Actor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import timedelta
 
-    from statemachine.kinds import JsonValue
+    from statemachine.kinds import JsonValue, Row
 
 _KEY = Text()
-_RUNNERS = (HolderKind.SESSION, HolderKind.HOST)
+_RUNNERS: Mapping[str, str] = {kind: kind.value for kind in (HolderKind.SESSION, HolderKind.HOST)}
 
 
-def holding(runner_id: object, holder_kind: object) -> Mapping[str, object]:
-    """Return who is to hold a lease.
+def holding(runner_id: object, holder_kind: object) -> Row:
+    """Return who is to hold a lease, in plain form.
 
     Raises:
         InvalidArgument: The runner's id is no key, or the kind neither `session` nor `host`.
     """
-    if not isinstance(holder_kind, str) or holder_kind not in _RUNNERS:
+    kind = _RUNNERS.get(holder_kind) if isinstance(holder_kind, str) else None
+    if kind is None:
         raise InvalidArgument("holder_kind", "session or host")
-    return {"holder": admit(_KEY, runner_id, "runner_id"), "holder_kind": holder_kind}
+    return {"holder": admit(_KEY, runner_id, "runner_id"), "holder_kind": kind}
 
 
 def taking(
