@@ -17,6 +17,7 @@ from statemachine.errors import (
     StoreBusy,
     StoreCorrupt,
     StoreUnavailable,
+    TooManyStates,
     UniquenessConflict,
     UnknownTransition,
 )
@@ -193,6 +194,7 @@ __all__ = [
     "Term",
     "Text",
     "Token",
+    "TooManyStates",
     "Transition",
     "TurnCause",
     "TurnIntent",

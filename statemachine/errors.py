@@ -67,6 +67,24 @@ class UnknownTransition(MachineError):
         self.known = tuple(known)
 
 
+class TooManyStates(MachineError):
+    """A machine has more different rows than a search was allowed to reach.
+
+    Attributes:
+        most: How many were allowed.
+    """
+
+    def __init__(self, machine: str, place: str, values: int, most: int) -> None:
+        super().__init__(
+            machine,
+            place,
+            f"more than {most} different rows, and {values} values in this column alone: does"
+            " anything bound it?",
+        )
+        self.args = (machine, place, values, most)
+        self.most = most
+
+
 class IdentityConflict(SqlatchError):
     """An id was used again with other immutable facts; nothing was written.
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 
 from statemachine.calls import Call, Caller
+from statemachine.errors import TooManyStates
 from statemachine.examples import NOW_MS
 from statemachine.graph import TICK, Edge, Graph
 from statemachine.interpret import Meaning, meaning
+from statemachine.kinds import Integer, admit
 from statemachine.lease_laws import broken_law
 from statemachine.lens import Lens
 from statemachine.outcome import Moved
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
     from statemachine.kinds import Plain, Row
     from statemachine.machine import Invariant, Machine, Transition
+
+MAX_STATES = 50_000
+"""Rows that a search reaches, unless told otherwise: some minutes of work."""
 
 
 @frozen(kw_only=True)
@@ -77,6 +82,7 @@ def explore(
     always: tuple[Invariant, ...] = (),
     watching: tuple[Condition, ...] = (),
     stop_at_first: bool = False,
+    most: int = MAX_STATES,
 ) -> Exploration:
     """Search breadth-first from the creations, with two runners and a clock that ticks.
 
@@ -89,8 +95,16 @@ def explore(
 
         stop_at_first: Return as soon as one property fails; the numbers, what was not fired and
             dead ends then only say how far the search came.
+
+        most: How many states may be reached, at least 1.
+
+    Raises:
+        InvalidArgument: `most` is less than 1.
+
+        TooManyStates: There are more; names the column with the most values.
     """
-    return _Search(machine, always, watching).exploration(stop_at_first=stop_at_first)
+    admit(Integer(minimum=1), most, "most")
+    return _Search(machine, always, watching, most).exploration(stop_at_first=stop_at_first)
 
 
 def liveness(
@@ -117,11 +131,16 @@ def liveness(
 
     Raises:
         UnknownTransition: A helper's transition is not declared.
+
+        TooManyStates: As `explore`.
     """
     for name in helpers:
         machine.transition(name)
     watching = () if unless is None else (unless,)
-    graph = _Search(machine, (), watching).searched() if exploration is None else exploration.graph
+    if exploration is None:
+        graph = _Search(machine, (), watching, MAX_STATES).searched()
+    else:
+        graph = exploration.graph
     excused = None if unless is None else meaning(unless)
     finals = [n for n in range(len(graph.rows)) if graph.state(n) in machine.final]
     live = graph.leading_to(finals, helpers)
@@ -138,9 +157,14 @@ def liveness(
 
 class _Search:
     def __init__(
-        self, machine: Machine, always: tuple[Invariant, ...], watching: tuple[Condition, ...]
+        self,
+        machine: Machine,
+        always: tuple[Invariant, ...],
+        watching: tuple[Condition, ...],
+        most: int,
     ) -> None:
         self._machine = machine
+        self._most = most
         self._lens = Lens(machine, [*(rule.condition for rule in always), *watching])
         self._graph = Graph(machine, self._lens)
         self._always = tuple((rule.name, meaning(rule.condition)) for rule in always)
@@ -164,6 +188,9 @@ class _Search:
         while number < len(self._graph.rows) and not (stop_at_first and self._found):
             self._expand(number)
             number += 1
+            if len(self._graph.rows) > self._most:
+                name, values = self._graph.widest()
+                raise TooManyStates(self._machine.name, name, values, self._most)
         return self._graph
 
     def exploration(self, *, stop_at_first: bool) -> Exploration:

@@ -73,6 +73,11 @@ class Graph:
         """Return the state of a row."""
         return self.lens.show(self.rows[number])[self.machine.state.name]
 
+    def widest(self) -> tuple[str, int]:
+        """Return the column in view that has the most values in the rows, and how many."""
+        columns = zip(self.lens.views, zip(*self.rows, strict=True), strict=True)
+        return max(((n, len(set(values))) for n, values in columns), key=lambda found: found[1])
+
     def leading_to(self, goals: list[int], names: tuple[str, ...] | None) -> set[int]:
         """Return the rows from which ways of these names (None: any) and ticks reach a goal."""
         back: list[list[int]] = [[] for _ in self.rows]

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import copy
+import enum
 import sys
 from types import ModuleType
+from typing import Annotated
 
 import attrs
 import pytest
 
 from statemachine import lease_laws
-from statemachine.errors import UnknownTransition
+from statemachine.errors import InvalidArgument, TooManyStates, UnknownTransition
 from statemachine.examples import NOW_MS
 from statemachine.exploration import Exploration, explore, liveness
-from statemachine.kinds import Row
+from statemachine.kinds import Integer, Row, Text
 from statemachine.lens import TICK_MS
-from statemachine.machine import Invariant, Machine
+from statemachine.machine import Creation, Invariant, Machine, Transition
 from statemachine.machines._lease import HolderKind
 from statemachine.machines.run_launch import RUN_LAUNCH, Run
 from statemachine.outcome import Moved
 from statemachine.path import Discovery, broken
 from statemachine.simulate import decide
-from statemachine.vocabulary import Equal, Guard, IsNull, Less, NotNull, OneOf, Or, implies
+from statemachine.vocabulary import (
+    Add,
+    Equal,
+    Guard,
+    IsNull,
+    Less,
+    NotNull,
+    OneOf,
+    Or,
+    Param,
+    Set,
+    implies,
+)
 from tests.mutants import with_transition, without_assignment, without_guard
 from tests.order import ORDER, PENDING, order
 
@@ -184,6 +199,58 @@ def test_a_script_runs_by_itself_where_the_machine_can_be_imported(
 
     assert script.endswith("    from statemachine import RUN_LAUNCH\n\n    replay(RUN_LAUNCH)\n")
     compile(script, "replay", "exec")
+
+
+class Shutter(enum.StrEnum):
+    """Whether it can be used."""
+
+    OPEN = "open"
+    SHUT = "shut"
+
+
+@attrs.frozen(kw_only=True)
+class Account:
+    """What nothing bounds: paid into without end."""
+
+    account_id: str
+    state: Shutter
+    balance: Annotated[int, Integer()] = 0
+
+
+def test_a_search_without_end_says_which_column_has_none() -> None:
+    """What is paid in and out again must be counted exactly, and nothing bounds it."""
+    account = attrs.fields(Account)
+    machine = Machine(
+        name="account",
+        record=Account,
+        table="accounts",
+        key=account.account_id,
+        state=account.state,
+        initial=(Shutter.OPEN,),
+        final=(Shutter.SHUT,),
+        creations=(
+            Creation("open", Shutter.OPEN, (Set(account.account_id, Param("account_id", Text())),)),
+        ),
+        transitions=(
+            Transition("pay_in", (Shutter.OPEN,), None, assign=(Add(account.balance),)),
+            Transition(
+                "pay_out",
+                (Shutter.OPEN,),
+                None,
+                when=(Guard("covered", Less(0, account.balance)),),
+                assign=(Add(account.balance, -1),),
+            ),
+            Transition("shut", (Shutter.OPEN,), Shutter.SHUT),
+        ),
+    )
+
+    with pytest.raises(TooManyStates, match=r"balance: more than 40 .* 21 values") as told:
+        explore(machine, most=40)
+
+    assert told.value.most == 40
+    assert copy.copy(told.value).args == told.value.args
+    with pytest.raises(InvalidArgument, match="most"):
+        explore(machine, most=0)
 
 
 def test_every_path_walks_again_on_whole_rows(runs: Exploration) -> None:
