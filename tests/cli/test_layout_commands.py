@@ -58,7 +58,7 @@ def test_the_printed_layout_is_the_layout(call: Call, db: str, tmp_path: Path) -
 def test_an_own_machine_is_printed(
     call: Call, db: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """`module:NAME` names an own machine; the database of the URL is not opened."""
+    """`module:NAME` names an own machine; the URL's kind is enough, where none can be reached."""
     monkeypatch.chdir(tmp_path)
     own = call("ddl", "tests.order:ORDER", "--db", "postgresql://nowhere.invalid/x")
 
