@@ -56,7 +56,7 @@ class Postgres:
     @property
     def settings(self) -> Mapping[str, object]:
         """What a connection is opened with."""
-        options = "" if self.schema is None else f"-c search_path={self.schema}"
+        options = "" if self.schema is None else f'-c search_path="{self.schema}"'
         named = {"options": options} if options else {}
         return {"autocommit": True, "prepare_threshold": 0 if self.prepare else None, **named}
 

@@ -197,7 +197,7 @@ _HANDS = "sqlatch.now"
 _CATALOG = """
 WITH ours AS (
     SELECT c.oid, c.relname FROM pg_class c
-    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r')
+    WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relkind = 'r')
 SELECT 'table ' || relname AS name, '' AS definition, relname::text AS place FROM ours
 UNION ALL
 SELECT 'column ' || o.relname || '.' || a.attname, concat_ws(', ',
@@ -228,7 +228,7 @@ SELECT 'rule ' || o.relname || '.' || r.rulename, pg_get_ruledef(r.oid, true), o
 FROM ours o JOIN pg_rewrite r ON r.ev_class = o.oid
 UNION ALL
 SELECT 'function ' || p.proname, p.prosrc, NULL
-FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace
+FROM pg_proc p WHERE p.pronamespace = quote_ident(current_schema())::regnamespace
 ORDER BY 1
 """
 
