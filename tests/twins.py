@@ -16,6 +16,7 @@ from persistence import (
     Unchanged,
 )
 from persistence.stores.claims import derived
+from persistence.stores.run_creations import digested
 from persistence.stores.run_moves import LOST_MESSAGE
 from statemachine.errors import SqlatchError
 from statemachine.kinds import Plain, Row
@@ -68,7 +69,7 @@ class Twins:
     def create(self, name: str, call: str, **given: Any) -> None:
         """Reserve or enqueue; what it takes to hold a lease is given to `enqueue` alone."""
         taken = {n: given.pop(n) for n in ("runner_id", "lease", "token") if n in given}
-        facts = dict(self.runs._operations._digested(**_all_facts(given)))
+        facts = dict(digested(self.runs._operations._judged(_all_facts(given))))
         if name == "enqueue":
             kind = HolderKind.HOST if given["origin_session_id"] is None else HolderKind.SESSION
             params = RUN_LAUNCH.creation("enqueue").params

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from persistence.operation import Caller, Operation
-    from statemachine.kinds import JsonValue, Row
+    from statemachine.kinds import JsonValue, Plain, Row
     from statemachine.machines import Run
     from statemachine.vocabulary import Param
 
@@ -216,10 +216,19 @@ class RunCreations(Operations):
 
         A run id that is minted is, for a call that is repeated, the one that was minted before.
         """
+        minted = given["run_id"] is None
+        facts = self._judged(given)
+        if minted and caller.given:
+            before = yield from created_before(self.program, name, caller)
+            if before is not None:
+                facts["run_id"] = before
+        return digested(facts)
+
+    def _judged(self, given: dict[str, object]) -> dict[str, Plain]:
+        """Return the plain facts of a creation; what was left out is filled in."""
         if self.engine.project is None:
             raise InvalidArgument("project", "one: this store is opened for all projects")
-        minted = given["run_id"] is None
-        if minted:
+        if given["run_id"] is None:
             given["run_id"] = self._mint(given["workflow"])
         if given["launch_options"] is None:
             given["launch_options"] = {}
@@ -229,15 +238,10 @@ class RunCreations(Operations):
                 ExecutionMode.HEADLESS if headless else ExecutionMode.INTERACTIVE
             )
         facts = admit_params(_GIVEN, given, {"project": self.engine.project})
-        if minted and caller.given:
-            before = yield from created_before(self.program, name, caller)
-            if before is not None:
-                facts["run_id"] = before
         if facts["execution_mode"] == "interactive" and facts["origin_session_id"] is None:
             raise InvalidArgument("origin_session_id", "given for an interactive run")
         if facts["parent_run_id"] == facts["run_id"]:
             raise InvalidArgument("parent_run_id", "another run: no run is its own parent")
-        facts["facts_digest"] = hashlib.sha256(canonical_row(facts).encode()).hexdigest()
         return facts
 
     def _mint(self, workflow: object) -> str:
@@ -246,3 +250,9 @@ class RunCreations(Operations):
         plain = _UNNAMEABLE.sub("-", name)[:170]
         at = (self.engine.clock or SystemClock()).now()
         return f"{at:%Y%m%dT%H%M%SZ}-{plain}-{secrets.token_hex(4)}"
+
+
+def digested(facts: Row) -> Row:
+    """Return the facts of a creation with their digest."""
+    text = canonical_row(facts)
+    return {**facts, "facts_digest": hashlib.sha256(text.encode()).hexdigest()}
