@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from attrs import frozen
 
 from persistence.hosts import LeaseKeeper, Worker
+from persistence.hosts.worker import MAX_TOGETHER
 
 if TYPE_CHECKING:
     from persistence.aio.store import AsyncStore
@@ -102,7 +103,10 @@ class AsyncWorker:
 
         lease, renew_every, poll: As for `Worker`.
 
-        concurrency: Most runs at a time.
+        concurrency: Most runs, or batches, at a time.
+
+        together: Most runs of a batch, 1 to 100, while they are short, as for `Worker`; those of
+            one batch are awaited one after the other.
     """
 
     def __init__(
@@ -115,6 +119,7 @@ class AsyncWorker:
         renew_every: timedelta = timedelta(seconds=10),
         poll: timedelta = timedelta(seconds=3),
         concurrency: int = 8,
+        together: int = MAX_TOGETHER,
     ) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._worker = Worker(
@@ -125,6 +130,7 @@ class AsyncWorker:
             renew_every=renew_every,
             poll=poll,
             concurrency=concurrency,
+            together=together,
         )
 
     async def run(self, *, until_empty: bool = False) -> None:

@@ -14,9 +14,10 @@ from statemachine.errors import InvalidArgument, LeaseLost
 from statemachine.outcome import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from persistence.hosts.lease import Lease
+    from persistence.hosts.tasks import Task
     from persistence.hosts.verdict import Handler
     from persistence.stores.runs import Runs
     from statemachine.machines.run_launch import Run
@@ -40,26 +41,32 @@ class Carrier:
         self._runs = runs
         self._sleep = sleep
 
-    def carry_out(self, lease: Lease, handler: Handler) -> Run | None:
+    def carry_out(self, task: Task) -> Run | None:
         """Mark the run running, hand it to its handler, and record the handler's verdict.
 
         Returns:
             The run as it stands then; None where the lease was lost, the run was called off before
             it began, or the database was out of reach for too long: then others take it up.
         """
+        try:
+            return self._carried_out(task.lease, task.handler)
+        finally:
+            task.close()
+
+    def _carried_out(self, lease: Lease, handler: Handler) -> Run | None:
         if lease.stop_requested:
-            return self._conclude(lease, Park())
+            return self.conclude(lease, Park())
         run = self._call(lease, lambda call: self._runs.mark_running(lease.claim, call=call))
         if run is None:
             return None
         try:
-            verdict = _verdict(handler, run, lease)
+            verdict = verdict_of(handler, run, lease)
         except (KeyboardInterrupt, SystemExit):
-            self._conclude(lease, Park())
+            self.conclude(lease, Park())
             raise
-        return None if verdict is None else self._conclude(lease, verdict)
+        return None if verdict is None else self.conclude(lease, verdict)
 
-    def _conclude(self, lease: Lease, verdict: Verdict) -> Run | None:
+    def conclude(self, lease: Lease, verdict: Verdict) -> Run | None:
         """Record the verdict; one on a lost lease is dropped, unless the work was done in time."""
         lease.settle()
         runs, claim = self._runs, lease.claim
@@ -72,7 +79,7 @@ class Carrier:
                     )
                 except InvalidArgument as error:
                     told = safe_error(error)
-                    return self._conclude(lease, Failed(code=told.code, message=told.message))
+                    return self.conclude(lease, Failed(code=told.code, message=told.message))
             case Park(waiting=waiting, available_at=available_at):
                 if not lease.held:
                     return None
@@ -110,30 +117,31 @@ class Carrier:
     def _cancelling(self, lease: Lease) -> bool:
         if lease.cancel_requested:
             return True
-        run = self._retried(lease, lambda: self._runs.get(lease.run_id))
+        run = self.retried((lease,), lambda: self._runs.get(lease.run_id))
         return run is not None and run.cancel_requested_at is not None
 
     def _call(self, lease: Lease, move: Callable[[str], Run | Refused]) -> Run | None:
         """Make one call, repeated under the same id after database trouble."""
         call = uuid.uuid4().hex
-        answer = self._retried(lease, lambda: move(call))
+        answer = self.retried((lease,), lambda: move(call))
         if isinstance(answer, Refused):
             _log.info("%s", answer)
             return None
         return answer
 
-    def _retried(self, lease: Lease, ask: Callable[[], T]) -> T | None:
+    def retried(self, leases: Collection[Lease], ask: Callable[[], T]) -> T | None:
+        """Ask again after database trouble; None once no lease is held any more."""
         while True:
             try:
                 return ask()
             except TROUBLE as error:
-                _log.warning("run %s: %s", lease.run_id, error)
-                if not lease.held:
+                _log.warning("run %s: %s", ", ".join(lease.run_id for lease in leases), error)
+                if not any(lease.held for lease in leases):
                     return None
             self._sleep(_RETRY_S)
 
 
-def _verdict(handler: Handler, run: Run, lease: Lease) -> Verdict | None:
+def verdict_of(handler: Handler, run: Run, lease: Lease) -> Verdict | None:
     """Return what the handler makes of the run; None when it found its lease lost."""
     try:
         answer = handler(run, lease)

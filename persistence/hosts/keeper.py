@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 from contextlib import contextmanager
@@ -73,6 +74,7 @@ class LeaseKeeper:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._in_background = in_background
+        self._looks_at = -math.inf
         self._closed = False
 
     def lease(
@@ -105,7 +107,8 @@ class LeaseKeeper:
             self._kept.append(kept)
             if self._in_background:
                 self._ensure_thread()
-            self._changed.notify()
+            if kept.next_at < self._looks_at:
+                self._changed.notify()
         try:
             yield lease
         finally:
@@ -202,7 +205,10 @@ class LeaseKeeper:
                 # Asked again, under the lock: a lease may have come since.
                 seconds = self._seconds_to_next()
                 if not self._is_closed() and seconds != 0:
+                    # A lease that is due later wakes nobody: most have ended by then.
+                    self._looks_at = math.inf if seconds is None else self._now() + seconds
                     self._changed.wait(seconds)
+                    self._looks_at = -math.inf
 
 
 def _ignore(lease: Lease) -> None:

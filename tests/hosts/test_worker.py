@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +20,7 @@ from persistence.hosts.inline import InlineExecutor
 from statemachine.errors import InvalidArgument, LeaseLost, StoreBusy
 from statemachine.kinds import JsonValue
 from statemachine.machines import Run, RunOutcome, RunStatus
-from tests.hosts.virtual import Time, reserve
+from tests.hosts.virtual import Time, reserve, stored, transitions, worker_of
 
 LEASE = timedelta(seconds=30)
 
@@ -32,52 +31,11 @@ def virtual(clock: ManualClock) -> Time:
     return Time(clock)
 
 
-def worker_of(
-    store: Store,
-    virtual: Time,
-    handlers: Mapping[str, Handler],
-    *,
-    runner_id: str = "w",
-    at_work: AtWork | None = None,
-    sleep: Callable[[float], None] | None = None,
-    **more: Any,
-) -> Worker:
-    """Return a worker on virtual time."""
-
-    def rest(seconds: float) -> bool:
-        virtual.advance(seconds)
-        return False
-
-    return Worker(
-        store,
-        handlers,
-        runner_id=runner_id,
-        now=virtual.now,
-        rest=rest,
-        sleep=sleep or virtual.advance,
-        chance=random.Random(1),
-        at_work=at_work or AtWork(),
-        **more,
-    )
-
-
 def worked(store: Store, virtual: Time, handler: Handler, **facts: Any) -> Run:
     """Have one run of the handler's workflow worked to its end; return it."""
     reserve(store.runs, "r1", **facts)
     worker_of(store, virtual, {"demo": handler}).run(until_empty=True)
     return stored(store)
-
-
-def stored(store: Store, run_id: str = "r1") -> Run:
-    """Return a run that exists."""
-    run = store.runs.get(run_id)
-    assert run is not None
-    return run
-
-
-def transitions(store: Store, run_id: str = "r1") -> list[str]:
-    """Return what happened to a run, by name."""
-    return [event.transition for event in store.runs.history(run_id)]
 
 
 def test_result_ends_the_run(store: Store, virtual: Time) -> None:
@@ -539,6 +497,8 @@ def test_database_back_in_reach(tmp_path: Path) -> None:
     "wrong",
     [
         {"concurrency": 0},
+        {"together": 0},
+        {"together": 101},
         {"poll": timedelta()},
         {"lease": timedelta(seconds=10), "renew_every": timedelta(seconds=5)},
     ],

@@ -1,14 +1,17 @@
-"""Virtual time for hosts, and faults that a test asks for."""
+"""Virtual time for hosts, workers on it, and faults that a test asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from attrs import define, field
 
-from persistence import Claim, ManualClock
+from persistence import Claim, ManualClock, Store
+from persistence.hosts import Handler, Worker
+from persistence.hosts.at_work import AtWork
 from persistence.stores.runs import Runs
 from statemachine.machines import Run
 from statemachine.outcome import Refused
@@ -69,3 +72,44 @@ def reserve(runs: Runs, run_id: str, *, workflow: str = "demo", **facts: Any) ->
         definition_digest="sha256:0",
         **facts,
     )
+
+
+def worker_of(
+    store: Store,
+    virtual: Time,
+    handlers: Mapping[str, Handler],
+    *,
+    runner_id: str = "w",
+    at_work: AtWork | None = None,
+    sleep: Callable[[float], None] | None = None,
+    **more: Any,
+) -> Worker:
+    """Return a worker on virtual time."""
+
+    def rest(seconds: float) -> bool:
+        virtual.advance(seconds)
+        return False
+
+    return Worker(
+        store,
+        handlers,
+        runner_id=runner_id,
+        now=virtual.now,
+        rest=rest,
+        sleep=sleep or virtual.advance,
+        chance=random.Random(1),
+        at_work=at_work or AtWork(),
+        **more,
+    )
+
+
+def stored(store: Store, run_id: str = "r1") -> Run:
+    """Return a run that exists."""
+    run = store.runs.get(run_id)
+    assert run is not None
+    return run
+
+
+def transitions(store: Store, run_id: str = "r1") -> list[str]:
+    """Return what happened to a run, by name."""
+    return [event.transition for event in store.runs.history(run_id)]
