@@ -15,6 +15,7 @@ from persistence import ManualClock
 from persistence.aio import AsyncLease, AsyncStore, AsyncWorker, keep, open_async_store
 from persistence.aio.faces import AsyncIntents, AsyncNotifications, AsyncRows, AsyncRuns
 from persistence.hosts import LeaseKeeper, LeaseTerms
+from persistence.hosts.short_runs import LAST
 from persistence.hosts.steady import steady_seconds
 from persistence.stores.intents import Intents
 from persistence.stores.notifications import Notifications
@@ -226,6 +227,30 @@ def test_a_worker_awaits_handlers_side_by_side_and_stops_gracefully(database: st
 
             assert begun == 3
             assert statuses == [RunStatus.DONE] * 3
+
+    asyncio.run(told())
+
+
+def test_short_handlers_are_awaited_in_batches(database: str) -> None:
+    """A worker for coroutines makes batches as the other does; each run has its own result."""
+
+    async def told() -> None:
+        async with await open_async_store(database) as store:
+            for number in range(80):
+                await store.runs.reserve(run_id=f"r{number:02}", **LAUNCH)
+
+            async def echo(run: Run, _: AsyncLease) -> str:
+                return run.run_id
+
+            with pytest.raises(InvalidArgument, match="together"):
+                AsyncWorker(store, {"w": echo}, runner_id="a", together=0)
+            worker = AsyncWorker(store, {"w": echo}, runner_id="a", concurrency=2, together=10)
+            for _ in range(LAST):
+                worker._worker._short.note(0.0)
+            await asyncio.wait_for(worker.run(until_empty=True), 60)
+            done = await store.runs.list(statuses=[RunStatus.DONE])
+
+            assert [run.result for run in done] == [f"r{number:02}" for number in range(80)]
 
     asyncio.run(told())
 

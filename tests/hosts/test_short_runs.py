@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from datetime import timedelta
@@ -17,6 +18,7 @@ from attrs import define, field
 from persistence import Cancelled, CancelRequested, ManualClock, Store, open_store
 from persistence.hosts import Failed, Handler, Lease, Park, Worker
 from persistence.hosts.at_work import AtWork
+from persistence.hosts.batch import Batch, timer
 from persistence.hosts.short_runs import LAST, ShortRuns
 from statemachine.kinds import JsonValue
 from statemachine.machines import Run, RunStatus
@@ -56,7 +58,7 @@ def quick(
 ) -> tuple[Worker, Alarm]:
     """Return a worker whose last runs were short, and its alarm."""
     alarm = Alarm()
-    worker = worker_of(store, virtual, handlers, alarm=alarm.set, **more)
+    worker = worker_of(store, virtual, handlers, **{"alarm": alarm.set, **more})
     for _ in range(LAST):
         worker._short.note(0.0)
     return worker, alarm
@@ -187,6 +189,23 @@ def test_a_long_run_holds_nobody_up(store: Store, virtual: Time) -> None:
     assert all(stored(store, name).status is RunStatus.DONE for name in ("r00", "r05", "younger"))
 
 
+def test_the_time_is_looked_at_while_a_handler_is_at_work(store: Store, virtual: Time) -> None:
+    """A handler that waits for another run of its batch does not wait for ever."""
+    queue(store, 2)
+
+    def wait_for_other(run: Run, _: Lease) -> None:
+        until = time.monotonic() + 20
+        while run.run_id == "r00" and stored(store, "r01").status is not RunStatus.PARKED:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+    worker, _ = quick(store, virtual, {"demo": wait_for_other}, alarm=timer)
+    worker.run(until_empty=True)
+
+    assert transitions(store, "r00") == STEPS
+    assert transitions(store, "r01") == [*STEPS[:3], "park", *STEPS[1:]]
+
+
 def test_a_batch_ends_when_its_time_is_up(store: Store, virtual: Time) -> None:
     """After a run that took long the rest is given back, and runs go one by one for a while."""
     queue(store, 8)
@@ -264,6 +283,27 @@ def test_interrupt_in_the_middle(store: Store, virtual: Time) -> None:
     assert [str(stored(store, name).status) for name in names] == ["done", *("parked",) * 3]
 
 
+def test_what_ends_a_worker_leaves_nothing_at_work(
+    store: Store, virtual: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a batch cannot be ended its leases run out: nothing renews them, others may begin."""
+    queue(store, 3)
+    at_work = AtWork()
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("not to be expected")
+
+    monkeypatch.setattr(Batch, "_finish", broken)
+    worker, _ = quick(store, virtual, {"demo": lambda *_: 1}, at_work=at_work)
+    with pytest.raises(RuntimeError, match="not to be expected"):
+        worker.run(until_empty=True)
+
+    assert at_work.run_ids() == ()
+    assert worker._keeper._kept == []
+    virtual.advance(30)
+    assert store.runs.claim_next("heir", timedelta(seconds=1))
+
+
 def test_a_lease_lost_in_the_middle(store: Store, virtual: Time) -> None:
     """What another has taken meanwhile is neither begun nor ended here; the rest is as it was."""
     queue(store, 5)
@@ -290,6 +330,28 @@ def test_a_lease_lost_in_the_middle(store: Store, virtual: Time) -> None:
     for name in ("r02", "r04"):
         assert transitions(store, name) == STEPS[:3]
         assert store.runs.claim(name, runner_id="heir", lease=timedelta(days=1))
+
+
+def test_what_is_lost_before_its_turn_does_not_begin(store: Store, virtual: Time) -> None:
+    """A handler is not called under a lease that is known to be lost; its run is left to others."""
+    queue(store, 4)
+    began: list[str] = []
+
+    def handle(run: Run, _: Lease) -> None:
+        began.append(run.run_id)
+        if run.run_id == "r00":
+            (kept,) = [k for k in worker._keeper._kept if k.lease.run_id == "r02"]
+            kept.lease.lose()
+        if run.run_id == "r03":
+            worker.stop()
+
+    worker, _ = quick(store, virtual, {"demo": handle})
+    worker.run()
+
+    assert began == ["r00", "r01", "r03"]
+    assert transitions(store, "r02") == STEPS[:3]
+    virtual.advance(30)
+    assert store.runs.claim("r02", runner_id="heir", lease=timedelta(seconds=1))
 
 
 def test_called_off_in_a_batch(store: Store, virtual: Time) -> None:
