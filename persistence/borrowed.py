@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from attrs import frozen
+from attrs import define, field
 
 from statemachine.errors import InvalidArgument
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from persistence.engine import Backend, Session
 
 
-@frozen(eq=False)
+@define(eq=False)
 class BorrowedBackend:
     """The database behind a caller's connection.
 
@@ -27,7 +27,9 @@ class BorrowedBackend:
     """
 
     dialect: Dialect
-    _session: Session
+    _connection: object
+    _lender: Backend
+    _lent: Session | None = field(default=None, init=False)
 
     @property
     def journal_mode(self) -> None:
@@ -35,8 +37,30 @@ class BorrowedBackend:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """Lend the caller's connection."""
-        yield self._session
+        """Lend the caller's connection, as it is now: what was begun may have ended meanwhile.
+
+        SQLAlchemy gives another connection of its pool after each commit; and without being told
+        it would not know that there is something to commit.
+        """
+        if self._lent is not None:
+            yield self._lent
+            return
+        self._lent = self.look()
+        try:
+            yield self._lent
+        finally:
+            self._lent = None
+
+    def look(self) -> Session:
+        """Return a session on the connection, whatever it is in.
+
+        Raises:
+            InvalidArgument: It is no connection to such a database.
+        """
+        session = self._lender.borrow(_driver_of(self._connection))
+        if session is None:
+            raise InvalidArgument("connection", f"a connection to {self.dialect.name}")
+        return session
 
     def borrow(self, driver: object) -> Session | None:
         """Return nothing: a borrowed connection lends no other."""
@@ -67,10 +91,9 @@ def borrowed(connection: object, lender: Backend) -> BorrowedBackend:
     Raises:
         InvalidArgument: No such connection.
     """
-    session = lender.borrow(_driver_of(connection))
-    if session is None:
-        raise InvalidArgument("connection", f"a connection to {lender.dialect.name}")
-    return BorrowedBackend(lender.dialect, session)
+    backend = BorrowedBackend(lender.dialect, connection, lender)
+    backend.look()
+    return backend
 
 
 def _driver_of(connection: object) -> object:

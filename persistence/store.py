@@ -95,14 +95,15 @@ class Store:
         """Return the same faces on a connection of the caller's, inside its transaction.
 
         Whatever may be refused leaves the caller's own writes alive. Nothing is committed, rolled
-        back or retried that sqlatch did not begin.
+        back or retried that sqlatch did not begin. What it returns can be kept: each call is in
+        whatever transaction the connection has then.
 
         Args:
             connection: `sqlite3.Connection`, `psycopg.Connection`, or a SQLAlchemy `Connection` or
                 `Session` on one, to the store's database.
 
         Raises:
-            InvalidArgument: Another kind of connection.
+            InvalidArgument: Another kind of connection, or one in a pipeline.
         """
         return self.over(self.engine.on(borrowed(connection, self.engine.backend)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,12 @@ from sqlalchemy.orm import Session
 
 from persistence import ManualClock, Store, open_store
 from statemachine import Reason, Refused
-from statemachine.errors import IdentityConflict, InvalidArgument, UniquenessConflict
+from statemachine.errors import (
+    IdentityConflict,
+    InvalidArgument,
+    StoreUnavailable,
+    UniquenessConflict,
+)
 from statemachine.machines import RUN_LAUNCH
 from tests.order import ORDER, OrderState
 
@@ -170,6 +176,90 @@ def test_a_block_on_the_callers_connection_is_all_or_nothing(place: Place) -> No
     assert store.machine(ORDER).get("o-1") is None
     assert store.machine(ORDER).get("o-2").order_id == "o-2"
     assert written() == 1
+
+
+def test_one_face_serves_one_transaction_after_another(place: Place) -> None:
+    """What was moved after a commit or a rollback is in the caller's next transaction."""
+    store, connection, run, written = place
+    orders = store.on(connection).machine(ORDER)
+
+    for number, ending in enumerate(("commit", "commit", "rollback", "commit")):
+        orders.create("place", {"order_id": f"o-{number}", "basket": f"b-{number}"})
+        orders.apply("pay", f"o-{number}")
+        run(f"INSERT INTO parcels VALUES ({number})")
+        getattr(connection, ending)()
+
+    stored = [store.machine(ORDER).get(f"o-{number}") for number in range(4)]
+    assert [order and order.state for order in stored] == ["paid", "paid", None, "paid"]
+    assert written() == 3
+
+
+def _moved_in_a_transaction_of_autocommit(store: Store, here: Store, run: Run) -> None:
+    """Begin by hand on a connection that was lent before, and undo it."""
+    run("BEGIN")
+    run("INSERT INTO parcels VALUES (1)")
+    with here.transaction():
+        here.machine(ORDER).create("place", {"order_id": "o-1", "basket": "b-1"})
+    with pytest.raises(UniquenessConflict):
+        here.machine(ORDER).create("place", {"order_id": "o-2", "basket": "b-1"})
+    assert here.machine(ORDER).apply("pay", "o-1")
+    run("INSERT INTO parcels VALUES (2)")
+    run("ROLLBACK")
+    assert store.machine(ORDER).get("o-1") is None
+
+    assert here.machine(ORDER).create("place", {"order_id": "o-3", "basket": "b-3"})
+    assert store.machine(ORDER).get("o-3") is not None
+
+
+def test_a_transaction_may_begin_after_its_connection_was_lent(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    """A connection in autocommit is the caller's transaction as soon as it has one, and no longer.
+
+    Nothing that the caller began is committed, and nothing in it is spoiled.
+    """
+    path = str(tmp_path / "shop.db")
+    file = sqlite3.connect(path, isolation_level=None)
+    server = psycopg.connect(postgres_url, autocommit=True)
+    places: list[tuple[str, Any]] = [(path, file), (postgres_url, server)]
+    for url, connection in places:
+        with open_store(url, machines=(ORDER,)) as store, closing(connection):
+            here = store.on(connection)
+            connection.execute("CREATE TABLE parcels (number integer)")
+            _moved_in_a_transaction_of_autocommit(store, here, connection.execute)
+            count = connection.execute("SELECT count(*) FROM parcels").fetchone()
+            assert count is not None
+            assert count[0] == 0
+
+
+def test_a_connection_that_answers_later_is_refused(postgres_url: str) -> None:
+    """In a pipeline no statement has rows yet: what moved would be taken for refused."""
+    with (
+        open_store(postgres_url, machines=(ORDER,)) as store,
+        psycopg.connect(postgres_url) as connection,
+    ):
+        orders = store.on(connection).machine(ORDER)
+        orders.create("place", {"order_id": "o-1", "basket": "b-1"})
+        with connection.pipeline(), pytest.raises(InvalidArgument, match="pipeline"):
+            orders.apply("pay", "o-1")
+
+        assert orders.apply("pay", "o-1")
+
+
+def test_how_the_callers_file_gives_text_is_the_callers_matter(tmp_path: Path) -> None:
+    """It is read as ours, and left as it was; a closed connection is told as store trouble."""
+    path = str(tmp_path / "shop.db")
+    with open_store(path, machines=(ORDER,)) as store:
+        connection = sqlite3.connect(path)
+        connection.text_factory = bytes
+        orders = store.on(connection).machine(ORDER)
+        made = orders.create("place", {"order_id": "o-1", "basket": "b-1"})
+        rows = connection.execute("SELECT basket FROM orders").fetchall()
+        connection.close()
+
+        assert (made.basket, rows) == ("b-1", [(b"b-1",)])
+        with pytest.raises(StoreUnavailable):
+            orders.apply("pay", "o-1")
 
 
 def test_the_shipped_faces_work_there_too(place: Place) -> None:

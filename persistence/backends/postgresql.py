@@ -16,7 +16,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from persistence.backends.postgresql_dialect import POSTGRESQL, PostgresqlDialect
 from persistence.backends.postgresql_session import Driver, Session
 from persistence.process import PROCESS
-from statemachine.errors import StoreBusy, StoreUnavailable
+from statemachine.errors import InvalidArgument, StoreBusy, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -175,9 +175,15 @@ class PostgresqlBackend:
         return psycopg.connect(self.place.url, **self.place.settings)  # type: ignore[arg-type]  # settings are of several types
 
     def borrow(self, driver: object) -> Session | None:
-        """Return a session on a caller's connection; None when it is not one of `psycopg`."""
+        """Return a session on a caller's connection; None when it is not one of `psycopg`.
+
+        Raises:
+            InvalidArgument: It is in a pipeline, which answers only later.
+        """
         if not isinstance(driver, psycopg.Connection):
             return None
+        if driver.info.pipeline_status:
+            raise InvalidArgument("connection", "one outside of a pipeline")
         idle = driver.info.transaction_status == TransactionStatus.IDLE
         alone = driver.autocommit and idle
         return Session.on(driver, self.now, depth=0 if alone else 1, careful=True)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
+_LEGACY = -1
+"""`autocommit` of a connection that goes by its `isolation_level`; before Python 3.12, of all."""
+
+
 @define(eq=False)
 class BorrowedSession:
     """A connection that the caller keeps.
@@ -68,14 +72,23 @@ class BorrowedSession:
         self._run(f"RELEASE {name}", {})
 
     def _begin(self) -> None:
-        """A savepoint outside of a transaction would commit when it is released."""
-        if self._driver.isolation_level is not None and not self._driver.in_transaction:
+        """A savepoint outside of a transaction would commit when it is released.
+
+        Where the driver never begins by itself, the caller means it so.
+        """
+        legacy = getattr(self._driver, "autocommit", _LEGACY) == _LEGACY
+        begins = legacy and self._driver.isolation_level is not None
+        if begins and not self._driver.in_transaction:
             self._run("BEGIN IMMEDIATE", {})
 
     def _run(self, sql: str, params: Mapping[str, object]) -> Sequence[Sequence[Any]]:
-        cursor = self._driver.cursor()
-        cursor.row_factory = None
+        factory = self._driver.text_factory
         try:
+            cursor = self._driver.cursor()
+            cursor.row_factory = None
+            self._driver.text_factory = str
             return cursor.execute(sql, params).fetchall()
         except sqlite3.Error as error:
             raise translated(error) from error
+        finally:
+            self._driver.text_factory = factory
