@@ -32,7 +32,8 @@ class Park(Exception):
     """The run is laid aside, to be claimed again later. Returned or raised.
 
     Attributes:
-        waiting: Until somebody answers or wakes it.
+        waiting: Until somebody answers or wakes it. A `wake` that comes before the park is refused:
+            who wakes comes again, or whoever parks looks once more at what it waits for.
 
         available_at: Not before; None: at once.
     """

@@ -230,9 +230,13 @@ def test_int_03_a_cut_finish_is_resolved(postgres_url: str, *, heard: bool) -> N
 
 
 def test_int_06_a_spoiled_block_is_not_passed_off_as_stored(postgres_url: str) -> None:
-    """INT-06: who swallows an error that spoiled the transaction is told at its end."""
+    """INT-06: who swallows an error that spoiled the transaction is told at its end.
+
+    Nobody is woken for what was not stored.
+    """
     with (
         open_store(postgres_url) as holder,
+        open_store(postgres_url) as watcher,
         open_store(postgres_url, busy_timeout=timedelta(milliseconds=200)) as store,
     ):
         holder.runs.reserve(run_id="held", **LAUNCH)
@@ -245,9 +249,14 @@ def test_int_06_a_spoiled_block_is_not_passed_off_as_stored(postgres_url: str) -
                     with pytest.raises(StoreBusy):
                         store.runs.pause("held")
 
+            while watcher.wait_for_change(timedelta(milliseconds=50)):
+                pass  # what was reserved above
             with pytest.raises(StoreUnavailable, match="nothing of it was stored"):
                 block()
+            woken = watcher.wait_for_change(timedelta(milliseconds=200))
 
+        assert not woken
+        assert watcher.wait_for_change(timedelta(seconds=20))
         assert store.runs.get("mine") is None
         assert [step.transition for step in store.runs.history("held")] == ["reserve", "pause"]
 
