@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    nullcontext,
+    suppress,
+)
 from datetime import timedelta
 from typing import Any
 
@@ -143,6 +149,71 @@ def test_a_transaction_is_all_or_nothing_and_a_tasks_own(database: str) -> None:
         assert [run.run_id for run in await store.runs.list()] == ["r2", "r4"]
 
     _run(database, story)
+
+
+def test_a_cancelled_task_leaves_nothing_open(database: str) -> None:
+    """Wherever a task is cancelled: what it began is undone or done whole, and nobody waits.
+
+    A thread that is about to begin a transaction for it begins all the same.
+    """
+
+    async def story(store: AsyncStore) -> None:
+        async def block(run_id: str) -> None:
+            async with store.transaction():
+                await store.runs.reserve(run_id=run_id, **LAUNCH)
+                await store.runs.pause(run_id)
+
+        async def cancelled(run_id: str, turns: int) -> None:
+            task = asyncio.create_task(block(run_id))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+        async with asyncio.timeout(60):
+            for turns in range(12):
+                await asyncio.gather(*(cancelled(f"c{turns}-{side}", turns) for side in range(6)))
+                async with await _another(store, database) as other:
+                    await other.runs.reserve(run_id=f"r{turns}", **LAUNCH)
+                for run in await store.runs.list(limit=1_000):
+                    assert run.paused or run.run_id.startswith("r")
+
+    _run(database, story)
+
+
+def test_nobody_is_told_of_an_error_that_nobody_waits_for(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A refusal by the database is no news once the task that would hear it is cancelled."""
+
+    async def story(store: AsyncStore) -> None:
+        orders = store.machine(ORDER)
+        await orders.create("place", {"order_id": "o", "basket": "b"})
+
+        async def refused(order_id: str) -> None:
+            await orders.create("place", {"order_id": order_id, "basket": "b"})
+
+        for turns in range(8):
+            task = asyncio.create_task(refused(f"o{turns}"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            with suppress(asyncio.CancelledError, UniquenessConflict):
+                await task
+        assert await orders.get("o") is not None
+
+    _run(database, story)
+    gc.collect()
+
+    assert [record for record in caplog.records if record.name == "asyncio"] == []
+
+
+async def _another(store: AsyncStore, database: str) -> AbstractAsyncContextManager[AsyncStore]:
+    """Return another store on the database; the same one where the database is its own."""
+    if database == ":memory:":
+        return nullcontext(store)
+    return await open_async_store(database, machines=(ORDER,), busy_timeout=timedelta(seconds=2))
 
 
 def test_own_machines_are_awaited_too(database: str) -> None:

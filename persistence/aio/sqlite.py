@@ -31,11 +31,28 @@ class Lane:
     _thread: ThreadPoolExecutor = field(
         factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="sqlatch-lane"), init=False
     )
+    _last: asyncio.Future[Any] | None = field(default=None, init=False)
 
     async def run(self, work: Callable[[], _T]) -> _T:
         """Run something blocking on the lane; it ends there even where the waiting is cancelled."""
-        loop = asyncio.get_running_loop()
-        return await asyncio.shield(loop.run_in_executor(self._thread, work))
+        doing = self._begun(work)
+        try:
+            return await asyncio.shield(doing)
+        except asyncio.CancelledError:
+            doing.add_done_callback(_forgotten)
+            raise
+
+    def _begun(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
+        doing = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        self._last = doing
+        return doing
+
+    def when_idle(self, call: Callable[[], None]) -> None:
+        """Call something once all is done that was begun, also what nobody waits for any more."""
+        if self._last is None or self._last.done():
+            call()
+        else:
+            self._last.add_done_callback(lambda _: call())
 
     async def execute(
         self, sql: str, params: Mapping[str, object], *, fragile: bool = False
@@ -56,7 +73,11 @@ class Lane:
     async def transaction(self) -> AsyncIterator[None]:
         """Run a block as one transaction; the thread's connection holds it between the calls."""
         held = ExitStack()
-        await self.run(partial(self._begin, held))
+        try:
+            await self.run(partial(self._begin, held))
+        except asyncio.CancelledError:
+            self._begun(held.close).add_done_callback(_forgotten)  # it begins all the same
+            raise
         try:
             yield
         except BaseException as error:
@@ -73,6 +94,12 @@ class Lane:
     def close(self) -> None:
         """Let the thread end."""
         self._thread.shutdown(wait=False)
+
+
+def _forgotten(done: asyncio.Future[Any]) -> None:
+    """Look at the end of what nobody waits for: asyncio would log an error that is nobody's."""
+    if not done.cancelled():
+        done.exception()
 
 
 @define(eq=False)
@@ -106,7 +133,7 @@ class AsyncSqliteBackend:
         try:
             yield lane
         finally:
-            self._lanes.put_nowait(lane)
+            lane.when_idle(partial(self._lanes.put_nowait, lane))
 
     async def wait_for_change(self, seconds: float) -> bool:
         """Wait on a thread of its own, so that no lane is blocked."""
