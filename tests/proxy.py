@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
@@ -65,28 +66,46 @@ class Proxy:
             parts = urlsplit(self.target)
             server = socket.create_connection((parts.hostname or "127.0.0.1", parts.port or 5432))
             self._pairs.append((client, server))
-            for source, sink, said in ((client, server, True), (server, client, False)):
+            deaf, answered = threading.Event(), threading.Event()
+            for pump in (self._say, self._answer):
                 threading.Thread(
-                    target=self._pump, args=(source, sink), kwargs={"said": said}, daemon=True
+                    target=pump, args=(client, server, deaf, answered), daemon=True
                 ).start()
 
-    def _pump(self, source: socket.socket, sink: socket.socket, *, said: bool) -> None:
-        try:
-            while data := source.recv(65_536):
-                if said and self._cut_on is not None and self._cut_on in data:
+    def _say(
+        self,
+        client: socket.socket,
+        server: socket.socket,
+        deaf: threading.Event,
+        answered: threading.Event,
+    ) -> None:
+        """Pass on what the client says, up to the cut."""
+        with _closing(client, server):
+            while data := client.recv(65_536):
+                if self._cut_on is not None and self._cut_on in data:
                     self._cut_on = None
                     self.cuts += 1
                     if self._forward_first:
-                        _close_for_reading(source)
-                        sink.sendall(data)
-                        threading.Event().wait(0.3)
+                        deaf.set()
+                        server.sendall(data)
+                        answered.wait(30)
                     return
-                sink.sendall(data)
-        except OSError:
-            pass
-        finally:
-            _close(source)
-            _close(sink)
+                server.sendall(data)
+
+    def _answer(
+        self,
+        client: socket.socket,
+        server: socket.socket,
+        deaf: threading.Event,
+        answered: threading.Event,
+    ) -> None:
+        """Pass on what the server answers, unless the client is not to hear it."""
+        with _closing(client, server):
+            while data := server.recv(65_536):
+                if deaf.is_set():
+                    answered.set()
+                    return
+                client.sendall(data)
 
     def __enter__(self) -> Self:
         return self
@@ -96,9 +115,15 @@ class Proxy:
         self.cut_all()
 
 
-def _close_for_reading(end: socket.socket) -> None:
-    """Make the client's connection deaf: the server's answer is not passed on."""
-    end.shutdown(socket.SHUT_RDWR)
+@contextmanager
+def _closing(*ends: socket.socket) -> Iterator[None]:
+    """Close both ends with the block, which a closed one ends."""
+    try:
+        with suppress(OSError):
+            yield
+    finally:
+        for end in ends:
+            _close(end)
 
 
 def _close(end: socket.socket) -> None:
