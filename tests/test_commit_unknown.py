@@ -140,6 +140,23 @@ def test_a_cut_within_a_block_undoes_it(proxy: Proxy, cut: Store) -> None:
     assert cut.runs.get("r1") is None
 
 
+def test_a_cut_that_a_block_swallows_is_told_at_its_end(proxy: Proxy, cut: Store) -> None:
+    """The connection was gone before there was anything to commit: nothing is unknown."""
+    cut.runs.list()
+    proxy.cut_on(b"UPDATE runs", forward_first=True)
+
+    def block() -> None:
+        with cut.transaction():
+            cut.runs.reserve(run_id="r1", **LAUNCH)
+            with pytest.raises(StoreUnavailable):
+                cut.runs.pause("r1")
+
+    with pytest.raises(StoreUnavailable, match="nothing of it was stored"):
+        block()
+
+    assert cut.runs.get("r1") is None
+
+
 def test_a_cut_read_is_no_mystery(proxy: Proxy, cut: Store) -> None:
     """A read that is cut off can simply be repeated."""
     cut.runs.reserve(run_id="r1", **LAUNCH)

@@ -140,13 +140,14 @@ class Wire:
         Raises:
             CommitUnknown: The connection broke meanwhile.
 
-            StoreUnavailable: An error in the block had spoiled it; nothing of it is stored.
+            StoreUnavailable: An error in the block had spoiled it, or cut the connection; nothing
+                of it is stored.
         """
         if self.depth > 1:
             self.depth -= 1
             yield from self._said(f"RELEASE sqlatch_{self.depth}")
             return
-        if self.spoiled():
+        if self.broken() or self.spoiled():
             yield from self.undo()
             msg = "the transaction failed before; nothing of it was stored"
             raise StoreUnavailable(msg)
