@@ -172,6 +172,21 @@ def _types(value: object) -> object:
             return type(value).__name__
 
 
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_text_is_kept_whatever_the_environment_says(
+    database: str, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    """An encoding that programs of PostgreSQL are told to use is none of the store's."""
+    monkeypatch.setenv("PGCLIENTENCODING", encoding)
+    text = "é世𝄞"
+    with open_store(database) as store:
+        run = store.runs.reserve(
+            run_id="r", workflow=text, source_ref=text, source=text, definition_digest="d"
+        )
+        assert store.runs.get("r") == run
+        assert (run.workflow, run.source) == (text, text)
+
+
 @pytest.mark.parametrize("letter", ["x", "é", "𝄞"])
 def test_json_of_the_largest_size_fits(store: Store, letter: str) -> None:
     """To the byte: 65,536 of source and options, 1,048,576 of input and result."""

@@ -55,10 +55,12 @@ class Postgres:
 
     @property
     def settings(self) -> Mapping[str, object]:
-        """What a connection is opened with."""
+        """What a connection is opened with; its text is in UTF-8, whatever the environment says."""
         options = "" if self.schema is None else f'-c search_path="{self.schema}"'
         named = {"options": options} if options else {}
-        return {"autocommit": True, "prepare_threshold": 0 if self.prepare else None, **named}
+        prepared = 0 if self.prepare else None
+        common = {"autocommit": True, "client_encoding": "utf8", "prepare_threshold": prepared}
+        return common | named
 
     @property
     def setup(self) -> tuple[str, ...]:

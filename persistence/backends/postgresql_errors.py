@@ -33,7 +33,7 @@ def translated(error: psycopg.Error) -> SqlatchError:
         case errors.CheckViolation() | errors.NotNullViolation():
             error.args = (text,)  # its detail is the whole row, private columns too
             return IllegalTransition(f"the database refused the row: {text}")
-        case errors.ForeignKeyViolation():
+        case psycopg.IntegrityError() | errors.RaiseException():  # of what a user put there
             return IllegalTransition(f"the database refused the row: {text}")
         case _ if error.sqlstate == _ILLEGAL:
             return IllegalTransition((error.diag.message_primary or text).split(":", 2)[-1])
