@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from persistence.bound import binding_ddl, value_before
-from persistence.fit import is_there, lacking, misfits
+from persistence.fit import is_there, lacking, misfits, unlike_a_table
 from persistence.layout import differences, is_users, parts_of
 from persistence.layout_record import (
     catalog_of,
@@ -98,6 +98,8 @@ class _Table:
     def problems(self, session: Session) -> list[str]:
         machine, absent = self.machine, lacking(self.machine, self.catalog)
         found = misfits(machine, self.dialect, self.catalog)
+        if unlike_a_table(machine, self.catalog) is not None:
+            return found
         found += [
             f"column {machine.table}.{field.name} is missing, and its record gives no default"
             for field in absent

@@ -226,7 +226,8 @@ class Dialect(Protocol):
         """Return the SELECT of (name, definition, place) of whatever guards or holds our tables.
 
         The place is the table, NULL of a function. A column's definition is its type and, each
-        behind a comma, what else is to be known of it, the default last.
+        behind a comma, what else is to be known of it, the default last. A `relation` is what has
+        a table's name, and is none or more than one.
         """
 
     def gathered(

@@ -69,8 +69,14 @@ class Column:
 
 
 def is_there(machine: Machine, catalog: Mapping[str, str]) -> bool:
-    """Tell whether the database has a table of the machine's name."""
-    return f"table {machine.table}" in catalog
+    """Tell whether the database has a table of the machine's name, or what is no plain one."""
+    return f"table {machine.table}" in catalog or unlike_a_table(machine, catalog) is not None
+
+
+def unlike_a_table(machine: Machine, catalog: Mapping[str, str]) -> str | None:
+    """Return what the machine's table is, where no trigger of it could guard all its rows."""
+    what = catalog.get(f"relation {machine.table}")
+    return None if what is None else f"{machine.table} is {what}: only a table alone can be bound"
 
 
 def lacking(machine: Machine, catalog: Mapping[str, str]) -> tuple[Field, ...]:
@@ -81,6 +87,9 @@ def lacking(machine: Machine, catalog: Mapping[str, str]) -> tuple[Field, ...]:
 
 def misfits(machine: Machine, dialect: Dialect, catalog: Mapping[str, str]) -> list[str]:
     """Return why the table's own columns do not fit the machine; empty: they do."""
+    unlike = unlike_a_table(machine, catalog)
+    if unlike is not None:
+        return [unlike]
     table, own, key = machine.table, f"column {machine.table}.", machine.key.name
     problems = []
     for name, definition in catalog.items():
@@ -91,7 +100,7 @@ def misfits(machine: Machine, dialect: Dialect, catalog: Mapping[str, str]) -> l
             problems += [f"{name} {problem}" for problem in _against(field, column, dialect)]
         elif column.required and not column.filled:
             problems.append(f"{name} is NOT NULL without a default, and the machine has none such")
-    alone = re.compile(rf'.*UNIQUE[^()]*\("?{key}"?\)')
+    alone = re.compile(rf""".*UNIQUE[^()]*\(\s*["`[]?{key}["`\]]?\s*\)\s*""")
     indexes = [made for name, made in catalog.items() if name.startswith(f"index {table}.")]
     if not any(alone.fullmatch(made) for made in indexes):
         problems.append(f"table {table} has no unique index over {key} alone")

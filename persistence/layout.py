@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from persistence.fit import is_there, lacking, misfits
+from persistence.fit import is_there, lacking, misfits, unlike_a_table
 from persistence.layout_record import (
     VERSION,
     catalog_of,
@@ -124,6 +124,9 @@ def is_users(machine: Machine, catalog: Mapping[str, str], recorded: Mapping[str
 
 
 def _unbound(machine: Machine, catalog: Mapping[str, str]) -> str:
+    unlike = unlike_a_table(machine, catalog)
+    if unlike is not None:
+        return unlike
     names = ", ".join(field.name for field in lacking(machine, catalog)) or "triggers"
     return f"table {machine.table} is there, but not bound to {machine.name}: it lacks {names}"
 

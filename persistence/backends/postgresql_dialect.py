@@ -200,6 +200,13 @@ WITH ours AS (
     WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relkind = 'r')
 SELECT 'table ' || relname AS name, '' AS definition, relname::text AS place FROM ours
 UNION ALL
+SELECT 'relation ' || c.relname, CASE c.relkind WHEN 'v' THEN 'a view'
+    WHEN 'm' THEN 'a materialized view' WHEN 'f' THEN 'a foreign table'
+    WHEN 'p' THEN 'a partitioned table' ELSE 'inherited by other tables' END, c.relname
+FROM pg_class c WHERE c.relnamespace = quote_ident(current_schema())::regnamespace
+    AND (c.relkind IN ('v', 'm', 'f', 'p')
+        OR c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid))
+UNION ALL
 SELECT 'column ' || o.relname || '.' || a.attname, concat_ws(', ',
     format_type(a.atttypid, a.atttypmod), CASE WHEN a.attnotnull THEN 'NOT NULL' END,
     CASE WHEN c.collname <> 'default' THEN 'COLLATE ' || c.collname END,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.elements import Grouping
 
+from persistence.backends.sqlite_catalog import CATALOG, row_number, unfit
 from persistence.dialect import Placeholder, Types
 from persistence.schema import HISTORY, LAYOUT
 
@@ -80,7 +80,7 @@ class SqliteDialect:
         """Return the triggers; RAISE(ABORT) holds under OR REPLACE and OR IGNORE too."""
         table, on = rails.machine.table, _quote(rails.machine.table)
         key, column = rails.machine.key.name, _quote(rails.machine.key.name)
-        rowid = _row_number(rails.machine.fields)
+        rowid = row_number(rails.machine.fields)
         exists = (
             f"SELECT CASE WHEN EXISTS (SELECT 1 FROM {on} WHERE {column} = NEW.{column})"
             f" THEN RAISE(ABORT, 'sqlatch:exists:{key}') END;"
@@ -170,7 +170,7 @@ class SqliteDialect:
 
     def catalog(self) -> str:
         """SQLite keeps the very text of its DDL; the columns are listed so that each is named."""
-        return _CATALOG
+        return CATALOG
 
     def gathered(
         self, names: sa.ColumnElement[str], values: sa.ColumnElement[str]
@@ -179,18 +179,8 @@ class SqliteDialect:
         return sa.func.json_group_object(names, values)
 
     def unfit(self, table: str, columns: Iterable[str], catalog: Mapping[str, str]) -> list[str]:
-        """The triggers need the rows' numbers; and only the table's text tells a collation."""
-        made, problems = catalog[f"table {table}"], []
-        number = _row_number(columns)
-        if f"column {table}.{number}" in catalog:
-            problems.append(f"column {table}.{number} hides the rows' own numbers")
-        if _NUMBERLESS.search(made):
-            problems.append(f"table {table} is WITHOUT ROWID")
-        for name in columns:
-            said = re.search(rf"""[\s(,]["`[]?{name}["`\]]?\s{_COLLATION}""", made, re.IGNORECASE)
-            if said and said[1].upper() != "BINARY":
-                problems.append(f"column {table}.{name} has COLLATE {said[1]}")
-        return problems
+        """Much is told by the table's text alone."""
+        return unfit(table, columns, catalog)
 
     def layout_lock(self) -> str | None:
         """BEGIN IMMEDIATE is lock enough."""
@@ -227,39 +217,6 @@ class SqliteDialect:
         """The caller's clock is the only one."""
         del now
         return ()
-
-
-_ROW_NUMBERS = ("rowid", "_rowid_", "oid")
-"""SQLite's names for a row's number; a column of that name takes its place."""
-
-_NUMBERLESS = re.compile(r"\bWITHOUT\s+ROWID\b[^)]*$", re.IGNORECASE)
-_COLLATION = r"""[^,]*?\bCOLLATE\s+["`[]?(\w+)"""
-
-# A key is not told to be NOT NULL where the table is not STRICT; our triggers hold that.
-_CATALOG = """
-SELECT type || ' ' || CASE type WHEN 'table' THEN '' ELSE lower(tbl_name) || '.' END || name
-    AS name, sql AS definition, lower(tbl_name) AS place
-FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'
-UNION ALL
-SELECT 'column ' || lower(m.name) || '.' || c.name, c.type
-    || CASE WHEN c."notnull" OR c.pk THEN ', NOT NULL' ELSE '' END
-    || CASE WHEN c.pk AND c.type = 'INTEGER' COLLATE NOCASE
-        AND (SELECT max(k.pk) FROM pragma_table_xinfo(m.name) k) = 1 THEN ', IDENTITY' ELSE '' END
-    || CASE WHEN c.hidden > 1 THEN ', GENERATED' ELSE '' END
-    || coalesce(', DEFAULT ' || c.dflt_value, ''), lower(m.name)
-FROM sqlite_master m JOIN pragma_table_xinfo(m.name) c WHERE m.type = 'table'
-UNION ALL
-SELECT 'index ' || lower(tbl_name) || '.' || name,
-    'UNIQUE (' || (SELECT group_concat(c.name, ', ') FROM pragma_index_info(m.name) c) || ')',
-    lower(tbl_name)
-FROM sqlite_master m WHERE type = 'index' AND sql IS NULL
-ORDER BY 1
-"""
-
-
-def _row_number(columns: Iterable[str]) -> str:
-    taken = tuple(columns)
-    return next(name for name in _ROW_NUMBERS if name not in taken)
 
 
 def _quote(name: str) -> str:

@@ -495,6 +495,11 @@ ON_SQLITE = {
         "order_id VARCHAR(600) NOT NULL PRIMARY KEY",
         "table orders is WITHOUT ROWID",
     ),
+    "rows deleted unseen": (
+        "note TEXT",
+        "note TEXT UNIQUE ON CONFLICT REPLACE",
+        "table orders has ON CONFLICT REPLACE",
+    ),
     "numbers hidden": ("note TEXT", "rowid TEXT", "column orders.rowid hides the rows' own"),
 }
 ON_POSTGRESQL = {
@@ -526,6 +531,65 @@ NEEDED = (
 )
 
 
+VIEW = "CREATE VIEW orders AS SELECT * FROM sold"
+MORE_THAN_A_TABLE = {
+    "a materialized view": (VIEW.replace("VIEW", "MATERIALIZED VIEW"),),
+    "a partitioned table": (
+        "CREATE TABLE orders (LIKE sold INCLUDING DEFAULTS) PARTITION BY HASH (order_id)",
+        "CREATE TABLE half PARTITION OF orders FOR VALUES WITH (MODULUS 2, REMAINDER 0)",
+    ),
+    "inherited by other tables": (
+        "ALTER TABLE sold RENAME TO orders",
+        "CREATE TABLE more () INHERITS (orders)",
+    ),
+}
+
+
+def _unlike(call: Call, url: str, told: str, *made: str) -> None:
+    run(url, by_hand(url).replace("orders", "sold"), *made)
+    with pytest.raises(SchemaMismatch, match=f"orders is {told}: only a table alone"):
+        open_store(url, machines=(ORDER,))
+    _against(call, url, "SELECT 1", f"orders is {told}: only a table alone can be bound")
+
+
+def test_a_view_is_not_taken_for_nothing(call: Call, url: str) -> None:
+    """Its name is used: a layout that makes the table would fail halfway."""
+    _unlike(call, url, "a view", VIEW)
+
+
+@pytest.mark.parametrize(("told", "made"), MORE_THAN_A_TABLE.items(), ids=MORE_THAN_A_TABLE)
+def test_rows_that_no_trigger_would_guard_are_told(
+    call: Call, postgres_url: str, told: str, made: tuple[str, ...]
+) -> None:
+    """Triggers of a table are none of those that share its rows."""
+    _unlike(call, postgres_url, told, *made)
+
+
+def test_a_table_that_is_inherited_later_is_told(call: Call, postgres_url: str) -> None:
+    """As are tables that sqlatch made: rows of the heir would move unguarded, and unseen."""
+    bind(call, postgres_url)
+    opened(postgres_url).close()
+    for table in ("orders", "runs"):
+        run(postgres_url, f"CREATE TABLE heir () INHERITS ({table})")
+        with pytest.raises(SchemaMismatch, match=table):
+            opened(postgres_url)
+        run(postgres_url, "DROP TABLE heir")
+    opened(postgres_url).close()
+
+
+def test_letters_case_is_nothing_in_sqlites_names(call: Call, tmp_path: Path) -> None:
+    """The table is bound, and not made beside itself; its columns are not added again."""
+    url = str(tmp_path / "shop.db")
+    table = by_hand(url).replace("TABLE orders", "TABLE Orders").replace("order_id", "Order_ID")
+    run(url, table.replace("paid_at", '"Paid_At"'), *ROWS)
+    said = printed(call, url)
+    run(url, said)
+
+    assert "ADD COLUMN paid_at" not in said
+    with opened(url) as store:
+        assert store.machine(ORDER).apply("pay", "old")
+
+
 def _against(call: Call, url: str, ddl: str, told: str) -> None:
     run(url, ddl)
     said = call("ddl", NAME, "--db", url)
@@ -540,6 +604,16 @@ def test_columns_that_do_not_fit_are_told(
 ) -> None:
     """What the machine could not keep there, or what it could not leave empty."""
     _against(call, url, by_hand(url).replace(was, made), told)
+
+
+def test_a_unique_index_is_known_as_it_is_spelled(call: Call, url: str) -> None:
+    """With spaces and quotes, as its maker wrote it."""
+    run(url, by_hand(url).replace("NOT NULL UNIQUE", "NOT NULL"))
+    run(url, 'CREATE UNIQUE INDEX mine\nON orders ( "order_id" ) ', *ROWS)
+    run(url, printed(call, url))
+
+    with opened(url) as store:
+        assert store.machine(ORDER).apply("pay", "old")
 
 
 @pytest.mark.parametrize(
