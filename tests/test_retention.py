@@ -13,6 +13,7 @@ from persistence.compile import Statement
 from statemachine import RUN_LAUNCH, Event, HostEvent, IllegalTransition, InvalidArgument
 from tests.cases.launches import LEASE, queue, start, steps, stored, take
 from tests.conftest import Capabilities
+from tests.order import ORDER
 
 DAY = timedelta(days=1)
 
@@ -124,6 +125,28 @@ def test_other_projects_stay(database: str, clock: ManualClock, capabilities: Ca
         assert mine.runs.prune(DAY) == 1
         assert _ids(every) == ["others"]
         assert every.runs.prune(DAY) == 1
+
+
+def test_rows_of_an_own_machine_go_too(database: str, clock: ManualClock) -> None:
+    """The triggers keep every row of an own machine; final ones alone can be let go."""
+    with open_store(database, clock=clock, machines=(ORDER,)) as store:
+        orders = store.machine(ORDER)
+        for number, ending in enumerate(("cancel", "pay", "cancel")):
+            orders.create("place", {"order_id": f"o-{number}", "basket": f"b-{number}"})
+            orders.apply(ending, f"o-{number}")
+        assert orders.prune(DAY) == 0
+        clock.advance(DAY)
+        queue(store, "r")
+        store.runs.cancel("r")
+
+        assert [orders.prune(DAY, limit=1) for _ in range(3)] == [1, 1, 0]
+
+        assert [order.order_id for order in orders.list()] == ["o-1"]
+        assert (orders.history("o-0"), len(orders.history("o-1"))) == ([], 2)
+        assert _ids(store) == ["r"]
+        for older_than, limit in ((timedelta(0), 1), (DAY, 0), (DAY, 1_001)):
+            with pytest.raises(InvalidArgument):
+                orders.prune(older_than, limit=limit)
 
 
 def test_permit_ends_with_the_call(store: Store, clock: ManualClock) -> None:

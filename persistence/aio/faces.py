@@ -91,3 +91,4 @@ class AsyncRows(AsyncFace[RowOperations]):
     history = single(RowOperations.history)
     list = single(RowOperations.list)
     counts = single(RowOperations.counts)
+    prune = whole(RowOperations.prune)

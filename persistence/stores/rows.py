@@ -10,6 +10,7 @@ from persistence.execute import create, take_next
 from persistence.operation import Query
 from persistence.reading import AFTER_BIND, STATES_BIND, Listing, listing
 from persistence.refusal import read
+from persistence.retention import prune
 from persistence.stores.face import (
     MAX_LISTED,
     Face,
@@ -21,12 +22,13 @@ from persistence.stores.face import (
     whole,
 )
 from statemachine.errors import InvalidArgument
-from statemachine.kinds import Boolean, admit
+from statemachine.kinds import Boolean, Duration, admit
 from statemachine.outcome import Actor, Event, Refused
 from statemachine.row_call import RowCall
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from datetime import timedelta
 
     from persistence.operation import Operation
 
@@ -184,6 +186,27 @@ class RowOperations(Operations):
         """Count the rows in each state, in declared order; it reads every row once."""
         return (yield from self.counted({}))
 
+    def prune(self, older_than: timedelta, *, limit: int = 100) -> Operation[int]:
+        """Delete the rows whose final state was reached first, with their histories.
+
+        One call is one short transaction: repeat it until it answers 0.
+
+        Args:
+            older_than: How long ago a row must have moved last, 1 ms to 100 years.
+
+            limit: Most rows of this call, 1 to 1,000.
+
+        Returns:
+            How many rows were deleted.
+
+        Raises:
+            InvalidArgument, IllegalTransition: Nothing was deleted; the latter where a foreign key
+                of the user's own stands against it.
+        """
+        age = int(admit(Duration(), older_than, "older_than") or 0)
+        most = limit_of(limit)
+        return (yield from prune(self.program, age, most)) if self.program.machine.final else 0
+
 
 class Rows(Face[RowOperations]):
     """The rows of one machine; see `RowOperations` for each call."""
@@ -196,3 +219,4 @@ class Rows(Face[RowOperations]):
     history = single(RowOperations.history)
     list = single(RowOperations.list)
     counts = single(RowOperations.counts)
+    prune = whole(RowOperations.prune)
