@@ -18,7 +18,7 @@ from persistence.layout_record import (
     recorded_in,
     recording,
 )
-from persistence.rows_before import rows_against
+from persistence.rows_before import none_against, rows_against
 from statemachine.errors import SchemaMismatch
 
 if TYPE_CHECKING:
@@ -68,9 +68,12 @@ def additions(
     added: dict[str, tuple[str, ...]] = {}
     problems = [problem for table in users.values() for problem in table.problems(session)]
     for part, declared in parts_of(machines, dialect).items():
-        made = users[part].ddl(now) if part in users else declared
+        made, provided = declared, None
+        if part in users:
+            made = users[part].ddl(now)
+            provided = none_against(users[part].machine, dialect)
         absent = [one for one in made if name_made(one) not in {None, *catalog}]
-        record = recording(part, made, dialect, declared=declared)
+        record = recording(part, made, dialect, declared=declared, provided=provided)
         if part not in recorded:
             problems += [f"{name} is in the way" for name in names_made(made) if name in catalog]
             added[part] = (*made, record)

@@ -85,7 +85,7 @@ def reader_of(machine: Machine) -> Callable[[Row], Any]:
                 value = values[place]
                 if value is not None:
                     values[place] = convert(value)
-        except (ValueError, KeyError, OverflowError) as error:
+        except (TypeError, ValueError, KeyError, OverflowError) as error:
             key = row[machine.key.name]
             msg = f"{machine.name} {key!r}: what its column {names[place]} holds cannot be read"
             raise StoreCorrupt(msg) from error

@@ -78,6 +78,7 @@ def recording(
     *,
     version: int = VERSION,
     declared: Sequence[str] | None = None,
+    provided: sa.ColumnElement[bool] | None = None,
 ) -> str:
     """Return the statement that records a part with what the database made of it.
 
@@ -93,6 +94,8 @@ def recording(
         version: The layout's.
 
         declared: The statements that its machine declares; None: `made`.
+
+        provided: What must be true, or the statement fails, for the catalog may not be NULL.
     """
     names = names_made(made)
     tables = [name.removeprefix("table ") for name in names if name.startswith("table ")]
@@ -106,7 +109,8 @@ def recording(
         .subquery("seen")
         .c
     )
-    facts = (_text(part), sa.literal(version), _text(digest(declared or made)), seen.made)
+    catalog = seen.made if provided is None else sa.case((provided, seen.made))
+    facts = (_text(part), sa.literal(version), _text(digest(declared or made)), catalog)
     record = sa.select(*facts).where(seen.n == sa.literal(len(names)))
     into = ["part", "version", "digest", "catalog"]
     return text_of(sa.insert(LAYOUT).from_select(into, record), dialect.ddl)

@@ -66,6 +66,20 @@ def rows_against(
     return problems
 
 
+def none_against(machine: Machine, dialect: Dialect) -> sa.ColumnElement[bool] | None:
+    """Return "no row breaks a type, a state or an invariant"; None where a CHECK will say so.
+
+    Rows may have come since they were looked at.
+    """
+    if dialect.adds_checks:
+        return None
+    table = table_of(machine)
+    scope = Scope(machine, dialect, lambda name: table.c[name])
+    kept = sa.and_(*(check for _, check in (*typed(scope), *checks(machine, scope))))
+    broken = sa.select(sa.literal(1)).select_from(table).where(Grouping(kept).is_(sa.false()))
+    return sa.not_(broken.exists())
+
+
 def _filled(field: Field) -> sa.ColumnElement[Any]:
     """Return what the column would hold; a NULL that can be compared with anything."""
     value, type_ = value_before(field, 0), column_type(field.kind)

@@ -82,7 +82,7 @@ def waiting(record: type[Any], conversions: Sequence[Conversion]) -> Callable[[S
         if value is not None and convert is not None:
             try:
                 value = convert(value)
-            except (ValueError, KeyError, OverflowError) as error:
+            except (TypeError, ValueError, KeyError, OverflowError) as error:
                 msg = f"{record.__name__}: what the column {name} holds cannot be read"
                 raise StoreCorrupt(msg) from error
         put[name](self, value)

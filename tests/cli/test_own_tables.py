@@ -24,7 +24,7 @@ from persistence.additions import additions
 from persistence.backends.sqlite_borrowed import BorrowedSession
 from persistence.backends.sqlite_dialect import SQLITE
 from statemachine import Reason, Refused
-from statemachine.errors import IllegalTransition, SchemaMismatch, UniquenessConflict
+from statemachine.errors import IllegalTransition, SchemaMismatch, StoreCorrupt, UniquenessConflict
 from statemachine.machines import ALL
 from statemachine.testing import StoppedClock, machine_test
 from tests.cli.conftest import Call
@@ -374,6 +374,41 @@ def test_what_was_not_run_whole_is_not_bound(call: Call, url: str) -> None:
 
     with pytest.raises(SchemaMismatch, match="orders is there, but not bound"):
         opened(url)
+
+
+@pytest.mark.parametrize("wrong", ["state = 'teh'", "state = 'paid'", "paid_at = 'soon'"])
+def test_a_row_that_came_after_the_look_is_not_bound(call: Call, url: str, wrong: str) -> None:
+    """Between printing and running others go on writing: all of it fails, and nothing is left."""
+    if on_server(url) and "soon" in wrong:
+        wrong = "paid_at = -1"
+    make_by_hand(url)
+    run(url, *ROWS)
+    said = printed(call, url)
+    run(url, f"UPDATE orders SET {wrong} WHERE order_id = 'old'")
+
+    with pytest.raises((sqlite3.IntegrityError, psycopg.errors.CheckViolation)):
+        run(url, f"BEGIN;\n{said}\nCOMMIT;")
+
+    again = call("ddl", NAME, "--db", url)
+    assert "rows 'old' break" in again.err
+    assert "in the way" not in again.err
+
+
+def test_what_triggers_were_taken_away_for_is_told(call: Call, tmp_path: Path) -> None:
+    """Text in the place of an instant is the database's trouble, and no fault of the reader's."""
+    url = str(tmp_path / "shop.db")
+    bind(call, url)
+    with sqlite3.connect(url) as file:
+        kept = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'orders'"
+        for name, _ in (triggers := file.execute(kept).fetchall()):
+            file.execute(f"DROP TRIGGER {name}")
+        file.execute("UPDATE orders SET paid_at = 'soon' WHERE order_id = 'old'")
+        for _, sql in triggers:
+            file.execute(sql)
+    file.close()
+
+    with opened(url) as store, pytest.raises(StoreCorrupt, match="its column paid_at holds"):
+        store.machine(ORDER).get("old")
 
 
 LATER = {
