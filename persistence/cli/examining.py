@@ -15,6 +15,7 @@ from persistence.dialect import Key, Placeholder, Whole
 from persistence.operation import Query
 from persistence.reading import AFTER_BIND
 from statemachine.interpret import meaning
+from statemachine.kinds import Choice, Json, Prose, Text, Token
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,6 +49,10 @@ def examined(store: Store, machine: Machine) -> Sequence[Finding]:
     for row in _rows(store, program):
         key = str(row[machine.key.name])
         seen.rows += 1
+        column = _unreadable(machine, row)
+        if column is not None:
+            seen.broken.setdefault(f"{column} holds what it can", []).append(key)
+            continue
         seen.newest = max(seen.newest, int(row["updated_at"] or 0))
         for name, holds in rules:
             if holds(row, {}, now) is not True:
@@ -55,6 +60,24 @@ def examined(store: Store, machine: Machine) -> Sequence[Finding]:
         if _expired(machine, row, now):
             seen.expired.append(key)
     return _told(machine, seen, now)
+
+
+def _unreadable(machine: Machine, row: Row) -> str | None:
+    """Return a column whose value is none of its kind's: no rule can be asked of such a row."""
+    for name, declared in machine.fields.items():
+        value = row[name]
+        if value is None:
+            continue
+        match declared.kind:
+            case Choice():
+                sound = value in declared.kind.texts
+            case Text() | Prose() | Json() | Token():
+                sound = isinstance(value, str)
+            case _:
+                sound = isinstance(value, int)
+        if not sound:
+            return name
+    return None
 
 
 def _told(machine: Machine, seen: _Seen, now: int) -> Sequence[Finding]:

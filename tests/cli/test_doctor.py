@@ -113,6 +113,18 @@ def test_a_row_that_breaks_an_invariant(call: Call, db: str) -> None:
     assert told["rows of run_launch"]["told"].startswith("1 (r2): not true: ")
 
 
+def test_a_row_in_no_declared_state(call: Call, db: str) -> None:
+    """A row that no rule can be asked of is named with the column, and the others are looked at."""
+    for run_id in ("r1", "r2"):
+        reserve(db, run_id)
+    with unguarded(db) as connection:
+        connection.execute("UPDATE runs SET status = 'lost', paused = 1 WHERE run_id = 'r2'")
+    code, told = found(call)
+
+    assert code == 1
+    assert told["rows of run_launch"]["told"] == "1 (r2): not true: status holds what it can"
+
+
 def test_every_page_of_rows_is_read(call: Call, db: str) -> None:
     """More rows than a page holds are all looked at."""
     with open_store(db) as store, store.transaction():

@@ -409,6 +409,7 @@ def test_what_triggers_were_taken_away_for_is_told(call: Call, tmp_path: Path) -
 
     with opened(url) as store, pytest.raises(StoreCorrupt, match="its column paid_at holds"):
         store.machine(ORDER).get("old")
+    assert "1 (old): not true: paid_at holds what it can" in call("doctor", "--db", url, NAME).out
 
 
 LATER = {
