@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import psycopg
 from attrs import define
 
+from persistence.backends import postgresql_binds, sqlite_binds
 from persistence.backends.postgresql import Postgres
-from persistence.backends.postgresql_binds import positional
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ def line_to(place: Place) -> Line:
 
 @define(eq=False)
 class SqliteLine:
-    """`sqlite3`, which keeps statements prepared by itself."""
+    """`sqlite3`, which keeps statements prepared by itself, and numbered parameters."""
 
     connection: sqlite3.Connection
 
@@ -68,13 +68,14 @@ class SqliteLine:
 
     def run(self, sql: str, params: Mapping[str, object]) -> Sequence[Sequence[Any]]:
         """Run a statement."""
-        return self.connection.execute(sql, params).fetchall()
+        text, pick = sqlite_binds.positional(sql)
+        return self.connection.execute(text, pick(params)).fetchall()
 
     def run_each(self, sql: str, calls: Sequence[Mapping[str, object]]) -> None:
         """Run a statement often."""
         with self.whole():
             for params in calls:
-                self.connection.execute(sql, params).fetchall()
+                self.run(sql, params)
 
     @contextmanager
     def whole(self) -> Iterator[None]:
@@ -113,12 +114,12 @@ class PostgresLine:
 
     def run(self, sql: str, params: Mapping[str, object]) -> Sequence[Sequence[Any]]:
         """Run a statement."""
-        text, pick = positional(sql)
+        text, pick = postgresql_binds.positional(sql)
         return self.cursor.execute(text, pick(params)).fetchall()
 
     def run_each(self, sql: str, calls: Sequence[Mapping[str, object]]) -> None:
         """Run a statement often, in a pipeline."""
-        text, pick = positional(sql)
+        text, pick = postgresql_binds.positional(sql)
         with self.connection.transaction():
             self.cursor.executemany(text, [pick(params) for params in calls])
 
