@@ -167,6 +167,16 @@ def test_a_cut_read_is_no_mystery(proxy: Proxy, cut: Store) -> None:
     assert isinstance(cut.runs.get("r1"), Run)
 
 
+def test_a_cut_look_for_more_is_no_mystery(proxy: Proxy, cut: Store) -> None:
+    """Nor is the look for rows that others have locked, however its statement begins."""
+    proxy.cut_on(b" SELECT (SELECT coalesce", forward_first=False)
+
+    with pytest.raises(StoreUnavailable):
+        cut.runs.claim_next("runner", LEASE)
+    assert proxy.cuts == 1
+    assert isinstance(cut.runs.claim_next("runner", LEASE), Refused)
+
+
 def test_the_store_works_again_after_all_connections_were_cut(proxy: Proxy, cut: Store) -> None:
     """Idle connections that died are found out once, not one by one."""
     cut.runs.reserve(run_id="r1", **LAUNCH)

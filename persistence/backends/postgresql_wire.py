@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -22,6 +23,7 @@ FIRST_PAUSE = 0.001
 """Seconds before the first retry; doubled each time."""
 
 _SAVEPOINT = "sqlatch_call"
+_WRITING = re.compile(r"\b(?:INSERT INTO|DELETE FROM|UPDATE [^=()]+ SET)\b")
 
 
 @frozen
@@ -98,7 +100,7 @@ class Wire:
         raise AssertionError
 
     def _alone(self, error: psycopg.Error, sql: str, call: object) -> SqlatchError:
-        if self.broken() and not sql.startswith("SELECT"):
+        if self.broken() and _WRITING.search(sql) is not None:
             msg = f"the connection broke during a write: {error}"
             return CommitUnknown(msg, None if call is None else str(call))
         return translated(error)
