@@ -13,7 +13,7 @@ demo: $(VENV)/.installed  ## Run the example launches on a fresh SQLite file
 	SQLATCH_DB=$(DEMO)/sqlatch.db $(BIN)/sqlatch run examples/launches.jsonl --workers 4 || test $$? -eq 4
 
 test: $(VENV)/.tools  ## Run the tests on SQLite and PostgreSQL
-	$(BIN)/python -m pytest -n 3 --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
 check: $(VENV)/.tools  ## Lint, types, import contracts, generated files
 	$(BIN)/ruff check
