@@ -111,9 +111,6 @@ def test_pgt_03_nothing_depends_on_a_session(postgres_url: str) -> None:
     """
     path = postgres_url.partition("search_path%3D")[2]
     plain = postgres_url.partition("?")[0]
-    with psycopg.connect(plain, autocommit=True) as connection:
-        connection.execute(f'ALTER SCHEMA "{path}" RENAME TO "{path}_"')
-        connection.execute(f'CREATE SCHEMA "{path}"')
     with open_store(plain, schema=path, through_pooler=True, pool_size=2) as store:
         backends = set()
         for number in range(10):
