@@ -173,21 +173,26 @@ class Batch:
 
     def _cut_early(self) -> None:
         """End what has ended and give back what has not begun, beside the handler at work."""
-        try:
-            self._cut()
-        except Exception as error:  # noqa: BLE001 - raised by the thread that carries the batch out
-            self._trouble = error
+        with self._cutting:
+            # Within the lock: the last cut waits for this one, and looks for trouble after it.
+            try:
+                self._end_and_give_back()
+            except Exception as error:  # noqa: BLE001 - raised by the thread of `carry_out`
+                self._trouble = error
 
     def _cut(self) -> None:
         with self._cutting:
-            with self._lock:
-                ended, self._ended = self._ended, []
-                waiting, self._waiting = [*self._waiting], deque()
-            self.was_cut = self.was_cut or bool(waiting)
-            self._finish(ended)
-            for task in waiting:
-                # It keeps its place in the queue: it was as good as never taken.
-                self._conclude(task, Park(available_at=task.lease.claim.run.available_at))
+            self._end_and_give_back()
+
+    def _end_and_give_back(self) -> None:
+        with self._lock:
+            ended, self._ended = self._ended, []
+            waiting, self._waiting = [*self._waiting], deque()
+        self.was_cut = self.was_cut or bool(waiting)
+        self._finish(ended)
+        for task in waiting:
+            # It keeps its place in the queue: it was as good as never taken.
+            self._conclude(task, Park(available_at=task.lease.claim.run.available_at))
 
     def _finish(self, ended: list[tuple[Task, Done]]) -> None:
         """Finish runs in one transaction; one by one where that refuses a result."""
