@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from attrs import define, field
-from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
@@ -33,15 +32,7 @@ class AsyncPostgresqlSession:
     @classmethod
     def on(cls, driver: Driver, now: Callable[[], int] | None) -> AsyncPostgresqlSession:
         """Return a session on an open connection."""
-        info = driver.info
-        return cls(
-            psycopg.AsyncRawCursor(driver, row_factory=tuple_row),
-            Wire(
-                lambda: driver.closed or driver.broken,
-                lambda: info.transaction_status == TransactionStatus.INERROR,
-                now,
-            ),
-        )
+        return cls(psycopg.AsyncRawCursor(driver, row_factory=tuple_row), Wire.on(driver, now))
 
     async def execute(
         self, sql: str, params: Mapping[str, object], *, fragile: bool = False

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from attrs import define, field
-from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from persistence.backends.postgresql_wire import Pause, Rows, Send, Talk, Wire
@@ -43,17 +42,8 @@ class Session:
         careful: bool = False,
     ) -> Session:
         """Return a session on an open connection; `depth` and `careful` as for `Wire`."""
-        info = driver.info
-        return cls(
-            psycopg.RawCursor(driver, row_factory=tuple_row),
-            Wire(
-                lambda: driver.closed or driver.broken,
-                lambda: info.transaction_status == TransactionStatus.INERROR,
-                now,
-                depth,
-                careful,
-            ),
-        )
+        wire = Wire.on(driver, now, depth=depth, careful=careful)
+        return cls(psycopg.RawCursor(driver, row_factory=tuple_row), wire)
 
     @property
     def in_transaction(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import psycopg
 from attrs import define, frozen
+from psycopg.pq import TransactionStatus
 
 from persistence.backends.postgresql_binds import positional
 from persistence.backends.postgresql_errors import is_transient, translated
@@ -73,6 +74,25 @@ class Wire:
     now: Callable[[], int] | None
     depth: int = 0
     careful: bool = False
+
+    @classmethod
+    def on(
+        cls,
+        driver: psycopg.BaseConnection[Any],
+        now: Callable[[], int] | None,
+        *,
+        depth: int = 0,
+        careful: bool = False,
+    ) -> Wire:
+        """Return what is said on an open connection of either kind; arguments as the attributes."""
+        info = driver.info
+        return cls(
+            lambda: driver.closed or driver.broken,
+            lambda: info.transaction_status == TransactionStatus.INERROR,
+            now,
+            depth,
+            careful,
+        )
 
     def execute(
         self, sql: str, params: Mapping[str, object], *, fragile: bool
