@@ -36,10 +36,13 @@ class Lane:
     async def run(self, work: Callable[[], _T]) -> _T:
         """Run something blocking on the lane; it ends there even where the waiting is cancelled."""
         doing = self._begun(work)
+        awaited = asyncio.shield(doing)
         try:
-            return await asyncio.shield(doing)
+            return await awaited
         except asyncio.CancelledError:
-            doing.add_done_callback(_forgotten)
+            # It may have failed before the cancellation came, and be heard of by nobody either.
+            for future in (doing, awaited):
+                future.add_done_callback(_forgotten)
             raise
 
     def _begun(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
@@ -92,8 +95,8 @@ class Lane:
             held.push(stack.pop_all())
 
     def close(self) -> None:
-        """Let the thread end."""
-        self._thread.shutdown(wait=False)
+        """Let the thread end what was begun on it, and end."""
+        self._thread.shutdown()
 
 
 def _forgotten(done: asyncio.Future[Any]) -> None:
@@ -140,8 +143,7 @@ class AsyncSqliteBackend:
         return await asyncio.to_thread(self.backend.wait_for_change, seconds)
 
     async def close(self) -> None:
-        """Close the connections and let the threads end."""
+        """Let the threads end what was begun, also what nobody waits for; close the connections."""
         lanes, self._all = self._all, []
-        for lane in lanes:
-            lane.close()
+        await asyncio.gather(*(asyncio.to_thread(lane.close) for lane in lanes))
         await asyncio.to_thread(self.backend.close)

@@ -136,6 +136,10 @@ class SqliteBackend:
             raise translated(error) from error
         session = Session(driver, self.busy_seconds, self.now)
         with self._lock:
+            if self._closed:
+                session.close()
+                msg = "the store is closed"
+                raise StoreUnavailable(msg)
             self._open.append(session)
         try:
             session.configure(durable=self.durable)

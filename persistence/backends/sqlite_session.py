@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
 import warnings
 from contextlib import contextmanager
@@ -48,6 +49,7 @@ class Session:
     depth: int = field(default=0, init=False)
     spoiled: bool = field(default=False, init=False)
     _doomed: SqlatchError | None = field(default=None, init=False)
+    _using: threading.RLock = field(factory=threading.RLock, init=False)
 
     def __enter__(self) -> Self:
         return self
@@ -107,7 +109,9 @@ class Session:
     ) -> tuple[Sequence[Sequence[Any]], int | None]:
         text, pick = positional(sql)
         now = self._now()
-        return self._driver.execute(text, pick({**params, NOW_BIND: now})).fetchall(), now
+        values = pick({**params, NOW_BIND: now})
+        with self._using:
+            return self._driver.execute(text, values).fetchall(), now
 
     def script(self, statements: Sequence[str]) -> None:
         """Run statements without parameters."""
@@ -168,8 +172,9 @@ class Session:
         return self._guarded(lambda: self._driver.execute(f"PRAGMA {name}").fetchone())[0]
 
     def close(self) -> None:
-        """Close the connection."""
-        self._driver.close()
+        """Close the connection, once no statement runs on it: the driver would crash."""
+        with self._using:
+            self._driver.close()
 
     def _guarded(self, run: Callable[[], _T]) -> _T:
         try:
@@ -189,7 +194,8 @@ class Session:
         deadline = time.monotonic() + self._busy_seconds
         while True:
             try:
-                return run()
+                with self._using:
+                    return run()
             except sqlite3.OperationalError as error:
                 if not is_busy(error):
                     raise
