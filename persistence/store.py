@@ -161,7 +161,11 @@ class Store:
         return self.engine.backend.wait_for_change(seconds_of(timeout, "timeout"))
 
     def close(self) -> None:
-        """Close this process's connections; the store cannot be used afterwards."""
+        """Close this process's connections; the store cannot be used afterwards.
+
+        A statement that another thread runs just then ends first; its next one is told that the
+        store is closed (`StoreUnavailable`).
+        """
         self.engine.backend.close()
 
     def __enter__(self) -> Self:

@@ -7,7 +7,7 @@ import time
 import attrs
 import pytest
 
-from persistence import check_machine
+from persistence import check_machine, open_store
 from persistence.checking import Agreement, agree
 from persistence.disagreement import Difference
 from statemachine.machine import Machine
@@ -54,8 +54,6 @@ def test_postgresql_is_tried_in_three_ways(postgres_server: str) -> None:
 
 def test_nothing_stays_on_the_database(postgres_url: str) -> None:
     """A check leaves no table, and works beside those that are there."""
-    from persistence import open_store  # noqa: PLC0415
-
     with open_store(postgres_url) as store:
         store.runs.reserve(
             workflow="w", source_ref="r", source=None, definition_digest="d", run_id="kept"
