@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from persistence.batching import Call, at_once
+from persistence.batching import at_once
 from persistence.disagreement import compared, rows, steps
 from persistence.execute import apply
+from persistence.operation import Call
 from persistence.refusal import explain
 from persistence.trial import CALLER, Trial, answer_of, disagreement, slot_of
 from statemachine import simulate
@@ -55,14 +56,15 @@ def try_cell(
 
 
 def _alone(program: Program, name: str, key: str, params: Row) -> Operation[Row | Refused]:
-    return apply(program, name, key, params, CALLER)
+    return apply(program, name, Call(CALLER, params, key), program.row)
 
 
 def _in_a_batch(program: Program, name: str, key: str, params: Row) -> Operation[Row | Refused]:
-    moved = yield from at_once(program, name, [Call(key, params, CALLER)])
+    call = Call(CALLER, params, key)
+    moved = yield from at_once(program, name, [call])
     if moved:
         return moved[0]
-    refused = yield from explain(program, name, key, params, CALLER)
+    refused = yield from explain(program, name, call)
     raced = Refused(transition=name, reason=Reason.RACED, key=key)
     return raced if refused is None else refused
 

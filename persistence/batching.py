@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from attrs import frozen
 
 from persistence.binds import (
     ACTOR_BIND,
@@ -30,8 +29,9 @@ from statemachine.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from persistence.codec import Answered
     from persistence.compile import Program
-    from persistence.operation import Caller, Operation
+    from persistence.operation import Call, Operation
     from statemachine.kinds import Row
     from statemachine.outcome import Refused
     from statemachine.parts import Transition
@@ -39,26 +39,9 @@ if TYPE_CHECKING:
 _OWN = (KEY_BIND, CALL_BIND, ACTOR_BIND, ACTOR_KIND_BIND)
 
 
-@frozen
-class Call:
-    """One call of a batch.
-
-    Attributes:
-        key: Which row.
-
-        params: Its plain parameters.
-
-        caller: Who calls, under which id.
-    """
-
-    key: str
-    params: Row
-    caller: Caller
-
-
 def apply_many(
     program: Program, name: str, calls: Sequence[Call]
-) -> Operation[list[Row | Refused]]:
+) -> Operation[list[Answered | Refused]]:
     """Make one transition on many rows; to be run as one transaction.
 
     Returns:
@@ -71,22 +54,22 @@ def apply_many(
     """
     if len({call.key for call in calls}) < len(calls):
         raise InvalidArgument("calls", "of different rows")
-    moved: dict[int, Row] = {}
+    moved: dict[int, Answered] = {}
     if program.dialect.arrays and calls:
         moved = yield from at_once(program, name, calls)
-    outcomes: dict[int, Row | Refused] = {}
+    outcomes: dict[int, Answered | Refused] = {}
     # Where nothing moved, nothing is locked yet: one by one is in the order of the keys too.
     for number, call in sorted(enumerate(calls), key=lambda numbered: numbered[1].key):
-        outcome: Row | Refused | None = moved.get(number)
+        outcome: Answered | Refused | None = moved.get(number)
         if outcome is None and moved:
-            outcome = yield from explain(program, name, call.key, call.params, call.caller)
+            outcome = yield from explain(program, name, call)
         if outcome is None:
-            outcome = yield from apply(program, name, call.key, call.params, call.caller)
+            outcome = yield from apply(program, name, call, program.row)
         outcomes[number] = outcome
     return [outcomes[number] for number in range(len(calls))]
 
 
-def at_once(program: Program, name: str, calls: Sequence[Call]) -> Operation[dict[int, Row]]:
+def at_once(program: Program, name: str, calls: Sequence[Call]) -> Operation[dict[int, Answered]]:
     """Move what can be moved by one statement; nothing where another row is in the way of one."""
     names = [param.name for param in program.machine.transition(name).params]
     bound: dict[str, object] = {p: [call.params[p] for call in calls] for p in names}
@@ -131,7 +114,7 @@ def _update_many(program: Program, name: str) -> Statement:
         lambda param: given.c[param.name],
     )
     call = CallTerms(given.c[CALL_BIND], given.c[ACTOR_BIND], given.c[ACTOR_KIND_BIND])
-    entering = program.update(name).entering
+    entering = program.update[name].entering
     query = (
         sa.update(program.table)
         .where(key == given.c[KEY_BIND], *program.guarded(transition, scope))

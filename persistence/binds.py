@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import frozen
 
@@ -18,6 +20,16 @@ ACTOR_BIND = "sys_actor"
 ACTOR_KIND_BIND = "sys_actor_kind"
 LIMIT_BIND = "sys_limit"
 EXCLUDE_BIND = "sys_exclude"
+
+Pick: TypeAlias = Callable[[Mapping[str, object]], tuple[object, ...]]
+"""Picks a statement's values by name, in the order of their places."""
+
+
+def picking(names: Collection[str]) -> Pick:
+    """Return what picks the values of these names."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda values: tuple(values[name] for name in names)
 
 
 @frozen

@@ -8,6 +8,7 @@ from attrs import evolve
 
 from persistence.disagreement import Difference, compared, rows, steps
 from persistence.execute import create
+from persistence.operation import Call
 from persistence.trial import CALLER, Trial, answer_of, disagreement, slot_of
 from statemachine import simulate
 from statemachine.errors import IllegalTransition, UniquenessConflict
@@ -19,10 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from persistence.disagreement import Found
-    from persistence.operation import Operation
     from persistence.scratch import Scratch
     from statemachine.births import Birth
-    from statemachine.kinds import Row
     from statemachine.machine import Creation, Machine
     from statemachine.outcome import Moved
 
@@ -89,12 +88,8 @@ def _made(machine: Machine, birth: Birth) -> Moved:
 
 
 def _answer(scratch: Scratch, birth: Birth, call: str = CALLER.call) -> Found:
-    def operation() -> Operation[Row]:
-        caller = evolve(CALLER, call=call)
-        row, _ = yield from create(scratch.program, birth.creation, birth.params, caller)
-        return row
-
-    return answer_of(scratch, operation())
+    program, made = scratch.program, Call(CALLER._replace(call=call), birth.params)
+    return answer_of(scratch, create(program, birth.creation, made, program.row))
 
 
 def _rival(machine: Machine, birth: Birth) -> Birth | None:

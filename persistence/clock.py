@@ -66,6 +66,11 @@ class ManualClock:
             raise InvalidArgument("instant", "an aware datetime from 1970 to 9999") from error
 
 
+def present_ms() -> int:
+    """Return the process's clock in milliseconds since the Unix epoch, rounded down."""
+    return time.time_ns() // 1_000_000
+
+
 def milliseconds(clock: Clock) -> int:
     """Return a clock's instant in milliseconds since the Unix epoch, rounded down.
 
@@ -73,7 +78,7 @@ def milliseconds(clock: Clock) -> int:
         InvalidArgument: A naive datetime, or one out of range.
     """
     if isinstance(clock, SystemClock):
-        return time.time_ns() // 1_000_000
+        return present_ms()
     plain: Plain = admit(Instant(), clock.now(), "clock")
     return int(plain or 0)
 

@@ -31,8 +31,9 @@ from statemachine.kinds import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
+    from persistence.operation import Cells
     from statemachine.kinds import Row
     from statemachine.machine import Machine
 
@@ -48,7 +49,7 @@ class Answered(Mapping[str, Plain]):
 
     __slots__ = ("cells", "places")
 
-    def __init__(self, cells: Sequence[Any], places: Mapping[str, int]) -> None:
+    def __init__(self, cells: Cells, places: Mapping[str, int]) -> None:
         self.cells = cells
         self.places = places
 

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from attrs import field, frozen
 
 from persistence.binds import KEY_BIND, LIMIT_BIND, NOW_BIND, ONE_CALL, CallTerms
+from persistence.built import Built
 from persistence.codec import Answered, reader_of
 from persistence.creating import insertion
 from persistence.dialect import Dialect, Key, Placeholder, Whole, column_type, text_of
@@ -17,11 +18,13 @@ from persistence.rules import columns_in, index_name
 from persistence.schema import table_of
 from persistence.selecting import Chooser
 from persistence.unread import answer_of
+from statemachine.admission import Admission
 from statemachine.vocabulary import Greatest, Set
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
+    from persistence.operation import Cells
     from statemachine.fields import Field
     from statemachine.kinds import Row
     from statemachine.machine import Machine, Selection, Transition
@@ -80,12 +83,13 @@ class Program:
         """The columns of an answered row, in order."""
         return tuple(self.machine.fields)
 
-    def row(self, answered: Sequence[Any]) -> Row:
+    def row(self, answered: Cells) -> Answered:
         """Return an answered row, by column."""
-        return Answered(answered, self._places)
+        return Answered(answered, self.places)
 
     @cached_property
-    def _places(self) -> Mapping[str, int]:
+    def places(self) -> Mapping[str, int]:
+        """Where each column's cell is in an answered row."""
         return {name: place for place, name in enumerate(self.names)}
 
     @cached_property
@@ -94,17 +98,29 @@ class Program:
         return reader_of(self.machine)
 
     @cached_property
-    def moved(self) -> Callable[[Row], Any]:
+    def moved(self) -> Callable[[Cells], Any]:
         """How a row that has moved becomes the machine's record, field by field when looked at."""
-        return answer_of(self.machine)
+        return answer_of(self.machine) or (lambda cells: self.record(self.row(cells)))
 
-    def update(self, name: str) -> Statement:
-        """Return the UPDATE of a transition, by key."""
-        return self.once("update", name, lambda: self._update(self.machine.transition(name)))
+    @cached_property
+    def update(self) -> Mapping[str, Statement]:
+        """The UPDATE of each transition, by key."""
+        return Built(lambda name: self._update(self.machine.transition(name)))
 
-    def next(self, name: str) -> Statement:
-        """Return the UPDATE that takes a selection's next row."""
-        return self.once("next", name, lambda: self._next(self.machine.selection(name)))
+    @cached_property
+    def next(self) -> Mapping[str, Statement]:
+        """The UPDATE that takes the next row of each selection."""
+        return Built(lambda name: self._next(self.machine.selection(name)))
+
+    @cached_property
+    def insert(self) -> Mapping[str, Statement]:
+        """The INSERT of each creation."""
+        return Built(lambda name: insertion(self, self.machine.creation(name)))
+
+    @cached_property
+    def wanted(self) -> Mapping[str, Admission]:
+        """What a call of each selection is given."""
+        return Built(lambda name: Admission(self.machine.selection_params(name)))
 
     def look(self, name: str) -> Statement:
         """Return the SELECT of a selection's next key, whoever has it locked."""
@@ -113,10 +129,6 @@ class Program:
     def choices(self, name: str, arm: int) -> Statement:
         """Return the SELECT of next keys of one arm of a selection; locked where rows can be."""
         return self.once("choices", f"{name}/{arm}", lambda: self._choices(name, arm))
-
-    def insert(self, name: str) -> Statement:
-        """Return the INSERT of a creation."""
-        return self.once("insert", name, lambda: insertion(self, self.machine.creation(name)))
 
     def read(self) -> Statement:
         """Return the SELECT of one row by its key."""

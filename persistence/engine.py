@@ -12,7 +12,7 @@ from attrs import define, evolve, field
 
 from persistence import layout
 from persistence.compile import Program
-from persistence.operation import Answer, Caller, Operation
+from persistence.operation import Answer, Caller, Clash, Direct
 from persistence.process import PROCESS
 from statemachine.errors import InvalidArgument, SqlatchError
 from statemachine.kinds import Duration, Text, admit
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from persistence.clock import Clock
     from persistence.dialect import Dialect
+    from persistence.operation import Operation
     from statemachine.machine import Machine
 
 _T = TypeVar("_T")
@@ -98,25 +99,28 @@ class Engine:
         server_clock = self.clock is None and self.backend.dialect.server_clock
         return _program(machine, self.backend.dialect, server_clock)
 
-    def caller(self, call: str | None = None, actor: Actor | None = None) -> Caller:
+    def caller(
+        self, call: str | None = None, actor: Actor | None = None, otherwise: Actor | None = None
+    ) -> Caller:
         """Return who calls, under an id that is minted unless given.
+
+        Args:
+            call, actor: As the caller gave them.
+
+            otherwise: Who calls where `actor` is None, a valid one; None: the store's.
 
         Raises:
             InvalidArgument: An id or a name that is no key.
         """
-        actor = self.actor if actor is None else actor_of(actor)
-        if call is None:
-            return Caller(actor, self._mint())
-        admit(_KEY, call, "call")
-        return Caller(actor, call, given=True)
-
-    def _mint(self) -> str:
-        """Ids of one process stand side by side in the index; a fork's child begins its own."""
+        who = (otherwise or self.actor) if actor is None else actor_of(actor)
+        if call is not None:
+            return Caller(who, key_of(call, "call"), given=True)
+        # Ids of one process stand side by side in the index; a fork's child begins its own.
         pid, prefix, numbers = self._calls
         if pid != PROCESS.pid:
             prefix, numbers = secrets.token_hex(12), itertools.count()
             self._calls = (PROCESS.pid, prefix, numbers)
-        return f"{prefix}-{next(numbers):x}"
+        return Caller(who, f"{prefix}-{next(numbers):x}")
 
     def run(self, operation: Operation[_T]) -> _T:
         """Run an operation, each statement on its own or in the thread's open transaction."""
@@ -139,6 +143,18 @@ _program = functools.lru_cache(maxsize=128)(Program)
 
 
 def _run(operation: Operation[_T], session: Session) -> _T:
+    if isinstance(operation, Direct):
+        try:
+            rows, _ = session.execute(
+                operation.statement.sql, operation.params, fragile=operation.fragile
+            )
+        except Clash as clash:
+            operation = operation.otherwise(clash)
+        else:
+            if rows:
+                told: _T = operation.tell(rows[0])
+                return told
+            operation = operation.otherwise(None)
     try:
         query = next(operation)
         while True:

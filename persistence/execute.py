@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from attrs import evolve
 
@@ -18,7 +19,7 @@ from persistence.compile import (
     Statement,
     rule_of_index,
 )
-from persistence.operation import EXPIRED, Clash, Query
+from persistence.operation import EXPIRED, Clash, Direct, Query
 from persistence.refusal import REPEATED, blocker, explain, read, recall
 from statemachine import simulate
 from statemachine.errors import (
@@ -32,18 +33,22 @@ from statemachine.outcome import Reason, Refused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from persistence.codec import Answered
     from persistence.compile import Program
-    from persistence.operation import Caller, Operation
+    from persistence.operation import Call, Caller, Operation, Tell
     from statemachine.kinds import Row
+
+_T = TypeVar("_T")
 
 ATTEMPTS = 3
 """How often a call is tried that would have succeeded by the time its refusal was explained."""
 
 
-def _bound(params: Row, caller: Caller, key: str | None = None) -> dict[str, object]:
+def _bound(call: Call) -> dict[str, object]:
+    caller = call.caller
     return {
-        **params,
-        KEY_BIND: key,
+        **call.params,
+        KEY_BIND: call.key,
         CALL_BIND: caller.call,
         ACTOR_BIND: caller.actor.name,
         ACTOR_KIND_BIND: caller.actor.kind,
@@ -51,45 +56,60 @@ def _bound(params: Row, caller: Caller, key: str | None = None) -> dict[str, obj
 
 
 def apply(
-    program: Program, name: str, key: str, params: Row, caller: Caller
-) -> Operation[Row | Refused]:
+    program: Program, name: str, call: Call, tell: Tell[_T], attempt: int = 1
+) -> Operation[_T | Refused]:
     """Make a transition.
 
+    Args:
+        program: The machine's statements.
+
+        name: The transition.
+
+        call: Names the row.
+
+        tell: What is made of the moved row.
+
+        attempt: Which of `ATTEMPTS` it is.
+
     Returns:
-        The plain row afterwards, or why it did not move. A call whose id is in the row's history
-        is answered from there and moves nothing.
+        What is made of the row, or why it did not move. A call whose id is in the row's history is
+        answered from there and moves nothing.
 
     Raises:
         IdentityConflict: The call id was used for another transition.
     """
-    statement = program.update(name)
-    fragile = statement.entering or caller.given
-    query = Query(statement, _bound(params, caller, key), fragile)
-    for _ in range(ATTEMPTS):
-        try:
-            answer = yield query
-        except Clash as clash:
-            outcome = yield from _clashed(program, name, key, params, caller, clash)
-        else:
-            if answer.rows:
-                return program.row(answer.rows[0])
-            outcome = yield from explain(program, name, key, params, caller)
-        if outcome is not None:
-            return outcome
-    return Refused(transition=name, reason=Reason.RACED, key=key)
+    statement = program.update[name]
+    fragile = statement.entering or call.caller.given
+    otherwise = partial(_not_moved, program, name, call, tell, attempt)
+    return Direct(statement, _bound(call), fragile, tell, otherwise)
 
 
-def _clashed(  # noqa: PLR0917 - a call's own parts
-    program: Program, name: str, key: str, params: Row, caller: Caller, clash: Clash
-) -> Operation[Row | Refused | None]:
+def _not_moved(  # noqa: PLR0917 - what `apply` was given, and how it went
+    program: Program, name: str, call: Call, tell: Tell[_T], attempt: int, clash: Clash | None
+) -> Operation[_T | Refused]:
+    if clash is None:
+        outcome = yield from explain(program, name, call)
+    else:
+        outcome = yield from _clashed(program, name, call, clash)
+    if outcome is not None:
+        return outcome if isinstance(outcome, Refused) else tell(outcome.cells)
+    if attempt == ATTEMPTS:
+        return Refused(transition=name, reason=Reason.RACED, key=call.key)
+    return (yield from apply(program, name, call, tell, attempt + 1))
+
+
+def _clashed(
+    program: Program, name: str, call: Call, clash: Clash
+) -> Operation[Answered | Refused | None]:
     if clash.name == EXPIRED:
         return None
     if clash.name == REPEATED:
-        return (yield from recall(program, name, key, params, caller))
-    row, now = yield from read(program, key)
-    verdict = simulate.decide(program.machine, row, name, params, now, actor=caller.actor)
+        return (yield from recall(program, name, call))
+    row, now = yield from read(program, call.key)
+    actor = call.caller.actor
+    verdict = simulate.decide(program.machine, row, name, call.params, now, actor=actor)
     if isinstance(verdict, Refused):
-        return evolve(verdict, key=key)
+        return evolve(verdict, key=call.key)
     other = yield from blocker(program, clash.name, verdict.row)
     if other is None:
         return None
@@ -97,7 +117,7 @@ def _clashed(  # noqa: PLR0917 - a call's own parts
     return Refused(
         transition=name,
         reason=Reason.UNIQUE,
-        key=key,
+        key=call.key,
         state=str(row[program.machine.state.name]),
         guard=rule_of_index(program.machine, clash.name),
         blocker=program.record(other),
@@ -105,11 +125,21 @@ def _clashed(  # noqa: PLR0917 - a call's own parts
     )
 
 
-def create(program: Program, name: str, params: Row, caller: Caller) -> Operation[tuple[Row, bool]]:
+def create(
+    program: Program, name: str, call: Call, tell: Tell[_T], attempt: int = 1
+) -> Operation[_T]:
     """Create a row, or find the one that an earlier creation with the same facts left.
 
-    Returns:
-        The stored row, and whether this call created it.
+    Args:
+        program: The machine's statements.
+
+        name: The creation.
+
+        call: Names no row.
+
+        tell: What is made of the stored row.
+
+        attempt: Which of `ATTEMPTS` it is.
 
     Raises:
         IdentityConflict: The key exists with other facts.
@@ -120,34 +150,31 @@ def create(program: Program, name: str, params: Row, caller: Caller) -> Operatio
 
         StoreBusy: Whatever was in the way was gone when it was looked for, time and again.
     """
-    machine = program.machine
-    foreign: Clash | None = None
-    for _ in range(ATTEMPTS):
-        try:
-            answer = yield Query(program.insert(name), _bound(params, caller), fragile=True)
-        except Clash as clash:
-            if clash.name == EXPIRED:
-                continue
-            wanted = simulate.create(machine, name, params, 0).row
-            if rule_of_index(machine, clash.name) is not None:
-                other = yield from blocker(program, clash.name, wanted)
-                if other is not None:
-                    raise UniquenessConflict(
-                        str(rule_of_index(machine, clash.name)), program.record(other)
-                    ) from clash
-                continue
-            foreign = clash  # or the key's, whose row was gone in between
-        else:
-            if answer.rows:
-                return program.row(answer.rows[0]), True
-            wanted = simulate.create(machine, name, params, 0).row
-        stored, _now = yield from read(program, str(wanted[machine.key.name]))
-        if stored is not None:
-            _same_facts(program, name, stored, wanted)
-            return stored, False
-    if foreign is not None:
-        msg = f"the database refused the row: {foreign.name} is unique"
-        raise IllegalTransition(msg) from foreign
+    otherwise = partial(_not_created, program, name, call, tell, attempt)
+    return Direct(program.insert[name], _bound(call), True, tell, otherwise)
+
+
+def _not_created(  # noqa: PLR0917 - what `create` was given, and how it went
+    program: Program, name: str, call: Call, tell: Tell[_T], attempt: int, clash: Clash | None
+) -> Operation[_T]:
+    index = None if clash is None else clash.name
+    if index != EXPIRED:
+        wanted = simulate.create(program.machine, name, call.params, 0).row
+        rule = None if index is None else rule_of_index(program.machine, index)
+        if index is not None and rule is not None:
+            other = yield from blocker(program, index, wanted)
+            if other is not None:
+                raise UniquenessConflict(rule, program.record(other)) from clash
+        else:  # the key is there, or a user's own index refused it
+            stored, _now = yield from read(program, str(wanted[program.machine.key.name]))
+            if stored is not None:
+                _same_facts(program, name, stored, wanted)
+                return tell(stored.cells)
+            if index is not None and attempt == ATTEMPTS:
+                msg = f"the database refused the row: {index} is unique"
+                raise IllegalTransition(msg) from clash
+    if attempt < ATTEMPTS:
+        return (yield from create(program, name, call, tell, attempt + 1))
     msg = "the rows in the way come and go; try again"
     raise StoreBusy(msg)
 
@@ -186,29 +213,56 @@ def _lock_call(program: Program, caller: Caller) -> Operation[None]:
 
 
 def take_next(
-    program: Program, name: str, params: Row, caller: Caller, exclude: Sequence[str] = ()
-) -> Operation[Row | Refused]:
+    program: Program, name: str, call: Call, tell: Tell[_T], exclude: Sequence[str] = ()
+) -> Operation[_T | Refused]:
     """Make a selection's transition on its next row; under a given id within a transaction.
 
+    Args:
+        program: The machine's statements.
+
+        name: The selection.
+
+        call: Names no row.
+
+        tell: What is made of the moved row.
+
+        exclude: Keys that are passed over.
+
     Returns:
-        The plain row afterwards, or a refusal: `nothing` to take, or all `locked` just now.
+        What is made of the row, or a refusal: `nothing` to take, or all `locked` just now.
     """
-    selection = program.machine.selection(name)
-    if caller.given:
-        yield from _lock_call(program, caller)
-        repeated = yield from recall(program, selection.transition, None, params, caller)
-        if repeated is not None:
-            return repeated
-    bound = _bound(params, caller)
+    bound = _bound(call)
     bound[EXCLUDE_BIND] = program.dialect.as_list(exclude)
-    statement = program.next(name)
-    try:
-        answer = yield Query(statement, bound, fragile=statement.entering or caller.given)
-    except Clash:
-        return (yield from _take_by_key(program, name, params, caller, exclude))
-    if answer.rows:
-        return program.row(answer.rows[0])
+    statement = program.next[name]
+    fragile = statement.entering or call.caller.given
+    otherwise = partial(_none_taken, program, name, call, tell, exclude)
+    taking = Direct(statement, bound, fragile, tell, otherwise)
+    return _once(program, name, call, tell, taking) if call.caller.given else taking
+
+
+def _once(
+    program: Program, name: str, call: Call, tell: Tell[_T], taking: Operation[_T | Refused]
+) -> Operation[_T | Refused]:
+    """Take under a given id: what it took before is answered again."""
+    yield from _lock_call(program, call.caller)
+    repeated = yield from recall(program, program.machine.selection(name).transition, call)
+    if repeated is None:
+        return (yield from taking)
+    return repeated if isinstance(repeated, Refused) else tell(repeated.cells)
+
+
+def _none_taken(  # noqa: PLR0917 - what `take_next` was given, and how it went
+    program: Program,
+    name: str,
+    call: Call,
+    tell: Tell[_T],
+    exclude: Sequence[str],
+    clash: Clash | None,
+) -> Operation[_T | Refused]:
+    if clash is not None:
+        return (yield from _take_by_key(program, name, call, tell, exclude))
     if program.dialect.row_locks:
+        bound = _bound(call) | {EXCLUDE_BIND: program.dialect.as_list(exclude)}
         answer = yield Query(program.look(name), bound)
         if answer.rows[0][0] is not None:
             return Refused(transition=name, reason=Reason.LOCKED)
@@ -216,18 +270,18 @@ def take_next(
 
 
 def _take_by_key(
-    program: Program, name: str, params: Row, caller: Caller, exclude: Sequence[str]
-) -> Operation[Row | Refused]:
+    program: Program, name: str, call: Call, tell: Tell[_T], exclude: Sequence[str]
+) -> Operation[_T | Refused]:
     """Choose first, then update by key: a unique index does not say which row it refused."""
     losers = list(exclude)
     transition = program.machine.selection(name).transition
     for _ in range(ATTEMPTS):
-        bound = _bound(params, caller) | {EXCLUDE_BIND: program.dialect.as_list(losers)}
+        bound = _bound(call) | {EXCLUDE_BIND: program.dialect.as_list(losers)}
         answer = yield Query(program.look(name), bound)
         key = answer.rows[0][0]
         if key is None:
             return Refused(transition=name, reason=Reason.NOTHING)
-        outcome = yield from apply(program, transition, key, params, caller)
+        outcome = yield from apply(program, transition, call._replace(key=key), tell)
         if not isinstance(outcome, Refused):
             return outcome
         losers.append(key)

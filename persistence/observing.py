@@ -14,6 +14,7 @@ from attrs import field, frozen
 from persistence.clock import milliseconds
 from persistence.compile import Program
 from persistence.execute import apply, create
+from persistence.operation import Call
 from persistence.refusal import read
 from statemachine.errors import InvalidArgument, SqlatchError
 from statemachine.linearize import Observed
@@ -73,7 +74,8 @@ class Observer:
         """Make a creation, given plain values; returns the plain row."""
         key = str(params[self._key_param(name)])
         caller = self.store.engine.caller(call)
-        row = self._noted(key, name, params, caller, self._created(name, params, caller))
+        operation = create(self.program, name, Call(caller, params), self.program.row)
+        row = self._noted(key, name, params, caller, operation)
         assert row is not None, "a creation answers a row"
         assert not isinstance(row, Refused), "and refuses by an error"
         return row
@@ -81,7 +83,7 @@ class Observer:
     def apply(self, name: str, key: str, params: Row, call: str | None = None) -> Row | Refused:
         """Make a transition, given plain values; returns the plain row, or why it did not move."""
         caller = self.store.engine.caller(call)
-        operation = apply(self.program, name, key, params, caller)
+        operation = apply(self.program, name, Call(caller, params, key), self.program.row)
         answer = self._noted(key, name, params, caller, operation)
         assert answer is not None, "a transition answers a row or a refusal"
         return answer
@@ -98,10 +100,6 @@ class Observer:
         written = [a for a in machine.creation(name).assign if a.column == machine.key]
         source = getattr(written[0], "source", None)
         return str(getattr(source, "name", ""))
-
-    def _created(self, name: str, params: Row, caller: Caller) -> Operation[Row]:
-        row, _ = yield from create(self.program, name, params, caller)
-        return row
 
     def _read(self, key: str) -> Operation[Row | None]:
         row, _ = yield from read(self.program, key)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from persistence.backends.sqlite import SqliteBackend, path_of
-from persistence.clock import Clock, SystemClock, milliseconds
+from persistence.clock import Clock, milliseconds, present_ms
 from persistence.engine import seconds_of
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import Integer, Text, admit
@@ -100,12 +100,11 @@ def backend_of(url: str, clock: Clock | None, access: Access) -> SqliteBackend |
         return PostgresqlBackend(place, explicit)
     if "://" in url and not url.startswith("sqlite:///"):
         raise InvalidArgument("url", "a path, sqlite:///path, :memory: or postgresql://…")
-    ruling = clock or SystemClock()
     return SqliteBackend(
         path_of(url),
         access.durable,
         access.create,
         access.read_only,
         access.wait,
-        lambda: milliseconds(ruling),
+        present_ms if clock is None else (lambda: milliseconds(clock)),
     )

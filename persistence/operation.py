@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from attrs import frozen
+from attrs import define, field
 
 from statemachine.errors import SqlatchError
 from statemachine.outcome import NOBODY, Actor
 
 if TYPE_CHECKING:
     from persistence.compile import Statement
+    from statemachine.kinds import Row
 
 _T = TypeVar("_T")
+
+
+Cells: TypeAlias = Sequence[Any]
+"""An answered row, in the order of the columns; the server's clock may stand behind them."""
 
 
 class Query(NamedTuple):
@@ -42,7 +47,7 @@ class Answer(NamedTuple):
         now: The clock's reading that was bound; None where the server's clock rules.
     """
 
-    rows: Sequence[Sequence[Any]]
+    rows: Sequence[Cells]
     now: int | None
 
 
@@ -65,8 +70,11 @@ class Clash(SqlatchError):
         self.name = name
 
 
-@frozen
-class Caller:
+Tell: TypeAlias = Callable[[Cells], _T]
+"""Makes of a moved row's cells what a call answers."""
+
+
+class Caller(NamedTuple):
     """Who calls, and under which id.
 
     Attributes:
@@ -80,3 +88,59 @@ class Caller:
     actor: Actor = NOBODY
     call: str = "unnamed"
     given: bool = False
+
+
+class Call(NamedTuple):
+    """One call.
+
+    Attributes:
+        caller: Who calls, under which id.
+
+        params: Its plain values.
+
+        key: Of the row; empty where the call names none.
+    """
+
+    caller: Caller
+    params: Row
+    key: str = ""
+
+
+@define(eq=False)
+class Direct(Generator[Query, Answer, _T]):
+    """An operation that is one statement, as a rule; alone it is run without a generator's cost.
+
+    Attributes:
+        statement, params, fragile: As of a `Query`.
+
+        tell: What is made of the row that it answers.
+
+        otherwise: What follows where it answered no row, or clashed.
+    """
+
+    statement: Statement
+    params: Mapping[str, object]
+    fragile: bool
+    tell: Tell[_T]
+    otherwise: Callable[[Clash | None], Operation[_T]]
+    _steps: Operation[_T] | None = field(default=None, init=False)
+
+    def send(self, answer: Answer) -> Query:
+        """Go on as a part of another operation."""
+        return self._begun().send(answer)
+
+    def throw(self, *error: Any) -> Query:
+        """Go on with an error."""
+        return self._begun().throw(*error)
+
+    def _begun(self) -> Operation[_T]:
+        if self._steps is None:
+            self._steps = self._run()
+        return self._steps
+
+    def _run(self) -> Operation[_T]:
+        try:
+            answer = yield Query(self.statement, self.params, self.fragile)
+        except Clash as clash:
+            return (yield from self.otherwise(clash))
+        return self.tell(answer.rows[0]) if answer.rows else (yield from self.otherwise(None))

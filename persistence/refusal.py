@@ -10,13 +10,14 @@ from attrs import evolve
 from persistence import history
 from persistence.binds import KEY_BIND
 from persistence.compile import rule_of_index
-from persistence.operation import Caller, Operation, Query
+from persistence.operation import Call, Operation, Query
 from statemachine.errors import IdentityConflict, IllegalTransition
 from statemachine.outcome import LostLease, Reason, Refused
 from statemachine.simulate import decide
 from statemachine.vocabulary import Param, Set
 
 if TYPE_CHECKING:
+    from persistence.codec import Answered
     from persistence.compile import Program
     from statemachine.kinds import Plain, Row
     from statemachine.machine import Machine
@@ -25,7 +26,7 @@ REPEATED = "sqlatch_history_call"
 """The index that refuses a call id which the row's history knows already."""
 
 
-def read(program: Program, key: str) -> Operation[tuple[Row | None, int]]:
+def read(program: Program, key: str) -> Operation[tuple[Answered | None, int]]:
     """Read a row, with the clock's reading at that moment; the row is None where there is none."""
     answer = yield Query(program.read(), {KEY_BIND: key})
     if not answer.rows:
@@ -35,29 +36,25 @@ def read(program: Program, key: str) -> Operation[tuple[Row | None, int]]:
     return program.row(row), now
 
 
-def explain(
-    program: Program, name: str, key: str, params: Row, caller: Caller
-) -> Operation[Row | Refused | None]:
+def explain(program: Program, name: str, call: Call) -> Operation[Answered | Refused | None]:
     """Say what a call that moved nothing amounts to.
 
     Returns:
         The stored row where this very call moved it before; the refusal; None where the call
         would succeed by now.
     """
-    if caller.given:
-        repeated = yield from recall(program, name, key, params, caller)
+    if call.caller.given:
+        repeated = yield from recall(program, name, call)
         if repeated is not None:
             return repeated
-    row, now = yield from read(program, key)
-    verdict = decide(program.machine, row, name, params, now, actor=caller.actor)
+    row, now = yield from read(program, call.key)
+    verdict = decide(program.machine, row, name, call.params, now, actor=call.caller.actor)
     if isinstance(verdict, Refused):
-        return evolve(verdict, key=key)
+        return evolve(verdict, key=call.key)
     return None
 
 
-def recall(
-    program: Program, name: str, key: str | None, params: Row, caller: Caller
-) -> Operation[Row | Refused | None]:
+def recall(program: Program, name: str, call: Call) -> Operation[Answered | Refused | None]:
     """Return the outcome of an earlier call of the same id, None where there was none.
 
     Args:
@@ -65,30 +62,29 @@ def recall(
 
         name: The transition, or the selection's transition.
 
-        key: The row; None for a selection, which is looked up across the machine.
-
-        params: The call's parameters: whoever repeats a claim has to present its token.
-
-        caller: Whose id it is.
+        call: Where it names no row, its id is looked up across the machine. Whoever repeats a claim
+            has to present its token.
 
     Raises:
         IdentityConflict: The id was used for another transition.
     """
     machine = program.machine
     answer = yield Query(
-        history.by_call(program.dialect), {"machine": machine.name, "call": caller.call}
+        history.by_call(program.dialect), {"machine": machine.name, "call": call.caller.call}
     )
     events = [history.event_of(row) for row in answer.rows]
-    events = [event for event in events if key is None or event.key == key]
+    events = [event for event in events if call.key in {"", event.key}]
     if not events:
         return None
     if events[0].transition != name:
-        raise IdentityConflict(machine.name, caller.call, (f"call id of {events[0].transition}",))
+        raise IdentityConflict(
+            machine.name, call.caller.call, (f"call id of {events[0].transition}",)
+        )
     row, _ = yield from read(program, events[0].key)
     if row is None:
         return Refused(transition=name, reason=Reason.MISSING, key=events[0].key)
     if takes_lease(machine, name):
-        return _own_claim(machine, name, row, params)
+        return _own_claim(machine, name, row, call.params)
     return row
 
 
@@ -101,7 +97,7 @@ def takes_lease(machine: Machine, name: str) -> bool:
     )
 
 
-def _own_claim(machine: Machine, name: str, row: Row, params: Row) -> Row | Refused:
+def _own_claim(machine: Machine, name: str, row: Answered, params: Row) -> Answered | Refused:
     lease = machine.lease
     assert lease is not None
     token = next(
@@ -124,7 +120,7 @@ def _own_claim(machine: Machine, name: str, row: Row, params: Row) -> Row | Refu
     )
 
 
-def blocker(program: Program, index: str, row: Row) -> Operation[Row | None]:
+def blocker(program: Program, index: str, row: Row) -> Operation[Answered | None]:
     """Read the row that holds the slot which `row` would enter; None when it is gone by now.
 
     Raises:

@@ -11,33 +11,27 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
-from persistence.codec import Answered, conversions_of, reader_of
+from persistence.codec import conversions_of
 from statemachine.errors import StoreCorrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from statemachine.kinds import Row
+    from persistence.operation import Cells
     from statemachine.machine import Machine
 
 Conversion: TypeAlias = "Callable[[Any], Any] | None"
 """The Python form of a plain value that is not NULL; None: it is that already."""
 
 
-def answer_of(machine: Machine) -> Callable[[Row], Any]:
-    """Return how a row that has moved becomes the machine's record.
+def answer_of(machine: Machine) -> Callable[[Cells], Any] | None:
+    """Return how a row that has moved becomes the machine's record; None: at once, as others do.
 
     A field that cannot be read raises `StoreCorrupt` when it is looked at.
     """
-    at_once = reader_of(machine)
     if not can_wait(machine.record):
-        return at_once
-    make = waiting(machine.record, conversions_of(machine))
-
-    def read(row: Row) -> Any:
-        return make(row.cells) if isinstance(row, Answered) else at_once(row)
-
-    return read
+        return None
+    return waiting(machine.record, conversions_of(machine))
 
 
 def can_wait(record: type[Any]) -> bool:
@@ -56,7 +50,7 @@ def can_wait(record: type[Any]) -> bool:
     )
 
 
-def waiting(record: type[Any], conversions: Sequence[Conversion]) -> Callable[[Sequence[Any]], Any]:
+def waiting(record: type[Any], conversions: Sequence[Conversion]) -> Callable[[Cells], Any]:
     """Return what makes a record of an answered row's cells.
 
     What it makes is of a subclass of the record's class, equal to a record of the same values; a
@@ -110,7 +104,7 @@ def waiting(record: type[Any], conversions: Sequence[Conversion]) -> Callable[[S
     unread: Any = type(record.__name__, (record,), members)
     hold = vars(unread)["_cells"].__set__
 
-    def make(cells: Sequence[Any]) -> Any:
+    def make(cells: Cells) -> Any:
         made = unread.__new__(unread)
         hold(made, cells)
         return made

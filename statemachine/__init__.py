@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from statemachine.admission import admit_params
 from statemachine.errors import (
     CommitUnknown,
     IdentityConflict,
@@ -68,7 +69,7 @@ from statemachine.machines import (
 from statemachine.machines import _lease as lease
 from statemachine.machines._lease import Leased
 from statemachine.outcome import NOBODY, Actor, Event, HostEvent, LostLease, Moved, Reason, Refused
-from statemachine.simulate import admit_params, create, decide
+from statemachine.simulate import create, decide
 from statemachine.vocabulary import (
     NOW,
     Add,

@@ -155,7 +155,7 @@ def admit(kind: Kind, value: object, field: str) -> Plain:
     Raises:
         InvalidArgument: The value lies outside the kind's bounds; names the field and the bound.
     """
-    return _JUDGES[type(kind)](kind, value, field)
+    return JUDGES[type(kind)](kind, value, field)
 
 
 def present(kind: Kind, value: Plain) -> Any:
@@ -285,8 +285,8 @@ def _choice(kind: Choice, value: object, field: str) -> str:
     return text
 
 
-# By type: a chain of patterns is walked for each of a call's dozen values.
-_JUDGES: Mapping[type[Any], Callable[[Any, object, str], Plain]] = {
+# What `admit` does, by type: a chain of patterns is walked for each of a call's dozen values.
+JUDGES: Mapping[type[Any], Callable[[Any, object, str], Plain]] = {
     Text: _text,
     Prose: _prose,
     Json: _json,

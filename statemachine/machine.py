@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from attrs import field, frozen
@@ -105,6 +107,18 @@ class Machine:
     def __attrs_post_init__(self) -> None:
         declaration.check(self)
 
+    @functools.cached_property
+    def _transitions(self) -> Mapping[str, Transition]:
+        return _by_name(self.transitions)
+
+    @functools.cached_property
+    def _creations(self) -> Mapping[str, Creation]:
+        return _by_name(self.creations)
+
+    @functools.cached_property
+    def _selections(self) -> Mapping[str, Selection]:
+        return _by_name(self.selections)
+
     @property
     def states(self) -> tuple[str, ...]:
         """Every state, in declared order."""
@@ -116,7 +130,10 @@ class Machine:
         Raises:
             UnknownTransition: None is declared.
         """
-        return _named(self, name, self.transitions)
+        try:
+            return self._transitions[name]
+        except (KeyError, TypeError):
+            raise UnknownTransition(self.name, name, list(self._transitions)) from None
 
     def creation(self, name: str) -> Creation:
         """Return the creation of this name.
@@ -124,7 +141,10 @@ class Machine:
         Raises:
             UnknownTransition: None is declared.
         """
-        return _named(self, name, self.creations)
+        try:
+            return self._creations[name]
+        except (KeyError, TypeError):
+            raise UnknownTransition(self.name, name, list(self._creations)) from None
 
     def selection(self, name: str) -> Selection:
         """Return the selection of this name.
@@ -132,7 +152,10 @@ class Machine:
         Raises:
             UnknownTransition: None is declared.
         """
-        return _named(self, name, self.selections)
+        try:
+            return self._selections[name]
+        except (KeyError, TypeError):
+            raise UnknownTransition(self.name, name, list(self._selections)) from None
 
     def selection_params(self, name: str) -> tuple[Param, ...]:
         """Return what a selection needs: the transition's parameters, then those of its arms.
@@ -152,8 +175,5 @@ class Machine:
         )
 
 
-def _named(machine: Machine, name: str, parts: tuple[_Part, ...]) -> _Part:
-    for part in parts:
-        if part.name == name:
-            return part
-    raise UnknownTransition(machine.name, name, [part.name for part in parts])
+def _by_name(parts: tuple[_Part, ...]) -> Mapping[str, _Part]:
+    return {part.name: part for part in parts}

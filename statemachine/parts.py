@@ -7,6 +7,7 @@ import functools
 
 from attrs import field, frozen
 
+from statemachine.admission import Admission
 from statemachine.kinds import stored
 from statemachine.vocabulary import (
     Assignment,
@@ -70,6 +71,11 @@ class Transition:
         guards = [term for guard in self.when for term in terms_in(guard.condition)]
         return params_in([*guards, *(t for a in self.assign for t in terms_of(a))])
 
+    @functools.cached_property
+    def admission(self) -> Admission:
+        """How a call's values are judged."""
+        return Admission(self.params)
+
     def reaches(self, state: str) -> str:
         """Return the state that the transition leads to from `state`."""
         return state if self.dest is None else self.dest
@@ -98,6 +104,11 @@ class Creation:
     def params(self) -> tuple[Param, ...]:
         """The values that a call gives, in the order of their first use."""
         return params_in([t for a in self.assign for t in terms_of(a)])
+
+    @functools.cached_property
+    def admission(self) -> Admission:
+        """How a call's values are judged."""
+        return Admission(self.params)
 
 
 @frozen

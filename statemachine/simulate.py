@@ -10,15 +10,15 @@ from attrs import frozen
 
 from statemachine.errors import InvalidArgument
 from statemachine.interpret import Reading, effect, greatest, meaning
-from statemachine.kinds import Plain, Row, admit
 from statemachine.outcome import NOBODY, Actor, Event, Moved, Reason, Refused
 from statemachine.refusing import Attempt, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable
 
+    from statemachine.kinds import Plain, Row
     from statemachine.machine import Machine, Transition
-    from statemachine.vocabulary import Assignment, Guard, Param
+    from statemachine.vocabulary import Assignment, Guard
 
 _UNNAMED = "unnamed"
 
@@ -105,41 +105,6 @@ def create(
     }
     changes = {c.name: row[c.name] for c in machine.recorded if row[c.name] is not None}
     return Moved(row, _event(machine, None, row, changes))
-
-
-def admit_params(
-    params: Iterable[Param], values: Mapping[str, object], known: Row | None = None
-) -> dict[str, Plain]:
-    """Return the plain values of a call's arguments; an optional one that is left out is NULL.
-
-    Args:
-        params: What is wanted.
-
-        values: What is given, in Python's form.
-
-        known: What is given in plain form already, and need not be judged again.
-
-    Raises:
-        InvalidArgument: An unknown or missing argument, or a value out of its bounds; names it.
-    """
-    admitted: dict[str, Plain] = {} if known is None else {**known}
-    for param in params:
-        name = param.name
-        if name in admitted:
-            continue
-        value = values.get(name)
-        if value is not None:
-            admitted[name] = admit(param.kind, value, name)
-        elif param.optional:
-            admitted[name] = None
-        elif name in values:
-            admitted[name] = admit(param.kind, None, name)
-        else:
-            raise InvalidArgument(name, "given")
-    if not values.keys() <= admitted.keys():
-        unknown = next(name for name in values if name not in admitted)
-        raise InvalidArgument(unknown, f"one of the parameters {', '.join(admitted)}")
-    return admitted
 
 
 @frozen

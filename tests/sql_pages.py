@@ -53,13 +53,13 @@ def statements(program: Program) -> Iterator[tuple[str, Statement]]:
     """Yield every statement that a machine is compiled to, named."""
     machine = program.machine
     for creation in machine.creations:
-        yield f"create {creation.name}", program.insert(creation.name)
+        yield f"create {creation.name}", program.insert[creation.name]
     for transition in machine.transitions:
-        yield f"move {transition.name}", program.update(transition.name)
+        yield f"move {transition.name}", program.update[transition.name]
         if program.dialect.arrays:
             yield f"move many {transition.name}", update_many(program, transition.name)
     for selection in machine.selections:
-        yield f"take {selection.name}", program.next(selection.name)
+        yield f"take {selection.name}", program.next[selection.name]
         yield f"look {selection.name}", program.look(selection.name)
     yield "read", program.read()
     for rule in machine.uniqueness:

@@ -69,7 +69,7 @@ def taking(database: Scratch) -> Iterator[tuple[str, dict[str, object], int]]:
     program = database.program
     for selection in program.machine.selections:
         bound = values(database, selection)
-        yield program.next(selection.name).sql, bound, len(selection.arms)
+        yield program.next[selection.name].sql, bound, len(selection.arms)
         yield program.look(selection.name).sql, bound, len(selection.arms)
 
 

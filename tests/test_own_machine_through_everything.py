@@ -113,7 +113,7 @@ def test_each_transition_is_one_guarded_update(dialect: Dialect) -> None:
     """State and guards stand in the WHERE clause; every value is a parameter."""
     program = Program(ORDER, dialect, server_clock=False)
     for transition in ORDER.transitions:
-        sql = program.update(transition.name).sql
+        sql = program.update[transition.name].sql
         where = sql.split(" WHERE ")[1].split(" RETURNING ")[0]
 
         assert sql.startswith("UPDATE orders SET ")
@@ -123,7 +123,7 @@ def test_each_transition_is_one_guarded_update(dialect: Dialect) -> None:
         assert ("orders.reminders < 3" in where) == (transition.name == "remind")
         assert ("orders.parcel IS NULL" in where) == (transition.name == "ship")
     if dialect is SQLITE:
-        assert program.update("ship").sql.startswith(SHIP_ON_SQLITE)
+        assert program.update["ship"].sql.startswith(SHIP_ON_SQLITE)
 
 
 def _in_memory(clock: StoppedClock) -> Store:

@@ -11,11 +11,12 @@ from attrs import frozen
 
 from persistence import Claim, ManualClock, Store
 from statemachine import LostLease, Reason, Refused, UniquenessConflict
+from statemachine.admission import admit_params
 from statemachine.errors import IdentityConflict
 from statemachine.kinds import Choice
 from statemachine.machine import Transition
 from statemachine.machines import RUN_LAUNCH, Run
-from statemachine.simulate import admit_params, decide
+from statemachine.simulate import decide
 from tests.cases.launches import LEASE, forged, queue, start, take
 from tests.conftest import Capabilities
 from tests.raw import Raw

@@ -11,12 +11,13 @@ from typing import Annotated, Any
 import attrs
 import pytest
 
+from statemachine.admission import admit_params
 from statemachine.errors import InvalidArgument, UnknownTransition
 from statemachine.interpret import holds
 from statemachine.kinds import Boolean, Duration, Instant, Integer, Plain, Text, Token
 from statemachine.machine import Creation, LeaseColumns, Machine, Transition
 from statemachine.outcome import Actor, Event, LostLease, Moved, Reason, Refused
-from statemachine.simulate import admit_params, create, decide
+from statemachine.simulate import create, decide
 from statemachine.vocabulary import (
     NOW,
     Add,

@@ -16,13 +16,14 @@ from persistence import (
     Unchanged,
 )
 from persistence.stores.claims import derived
-from persistence.stores.run_creations import digested
+from persistence.stores.run_creations import digest_of
 from persistence.stores.run_moves import LOST_MESSAGE
+from statemachine.admission import admit_params
 from statemachine.errors import SqlatchError
 from statemachine.kinds import Plain, Row
 from statemachine.machines import RUN_LAUNCH, HolderKind, Run
 from statemachine.outcome import Actor, Moved, Reason, Refused
-from statemachine.simulate import admit_params, decide
+from statemachine.simulate import decide
 from statemachine.testing.history_laws import history_faults
 from statemachine.testing.model import Made, Model, Outcome, Stored
 
@@ -69,7 +70,8 @@ class Twins:
     def create(self, name: str, call: str, **given: Any) -> None:
         """Reserve or enqueue; what it takes to hold a lease is given to `enqueue` alone."""
         taken = {n: given.pop(n) for n in ("runner_id", "lease", "token") if n in given}
-        facts = dict(digested(self.runs._operations._judged(_all_facts(given))))
+        facts = self.runs._operations._judged(_all_facts(given))
+        facts["facts_digest"] = digest_of(facts)
         if name == "enqueue":
             kind = HolderKind.HOST if given["origin_session_id"] is None else HolderKind.SESSION
             params = RUN_LAUNCH.creation("enqueue").params

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from persistence.binds import Pick, picking
 
 _NAMED = re.compile(r"%(?:%|\((\w+)\)s)")
 
 
 @functools.lru_cache(maxsize=1024)
-def positional(sql: str) -> tuple[bytes, Callable[[Mapping[str, object]], tuple[object, ...]]]:
+def positional(sql: str) -> tuple[bytes, Pick]:
     """Return a statement in the server's own spelling, and how its values are picked by name.
 
     Args:
@@ -26,9 +24,4 @@ def positional(sql: str) -> tuple[bytes, Callable[[Mapping[str, object]], tuple[
         return "%" if name is None else f"${places.setdefault(name, len(places) + 1)}"
 
     text = _NAMED.sub(numbered, sql).encode()
-    names = tuple(places)
-
-    def pick(values: Mapping[str, Any]) -> tuple[object, ...]:
-        return tuple([values[name] for name in names])
-
-    return text, pick
+    return text, picking(places)

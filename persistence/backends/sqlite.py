@@ -8,6 +8,7 @@ file, POSIX drops the locks of both (sqlite.org/howtocorrupt.html, 2.2.1).
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -20,7 +21,7 @@ from attrs import define, field
 from persistence.backends.sqlite_borrowed import BorrowedSession
 from persistence.backends.sqlite_dialect import SQLITE, SqliteDialect
 from persistence.backends.sqlite_errors import translated
-from persistence.backends.sqlite_file import absolute, identity, prepare
+from persistence.backends.sqlite_file import absolute, prepare
 from persistence.backends.sqlite_session import Session
 from persistence.process import PROCESS
 from statemachine.errors import SqlatchError, StoreUnavailable
@@ -80,31 +81,24 @@ class SqliteBackend:
     def session(self) -> AbstractContextManager[Session]:
         """Lend the calling thread's connection; the one of `:memory:` is locked meanwhile.
 
+        SQLite goes on writing into a file that was removed or replaced, so the file's name is
+        looked up at every call. A fork's child must not touch its parent's connections.
+
         Raises:
             StoreUnavailable: The store is closed, the file is gone, or it cannot be opened.
         """
         if self._closed:
             msg = "the store is closed"
             raise StoreUnavailable(msg)
-        return self._only() if self.path == MEMORY else self._own()
-
-    @contextmanager
-    def _only(self) -> Iterator[Session]:
-        if self._shared is not None and self._shared.pid != PROCESS.pid:
-            msg = "a database in memory is its process's: a fork's child opens one of its own"
-            raise StoreUnavailable(msg)
-        with self._lock:
-            if self._shared is None:
-                self._shared = self._connect()
-            yield self._shared
-
-    def _own(self) -> Session:
-        """Return the thread's session with the file; a fork's child must not touch its parent's.
-
-        SQLite goes on writing into a file that was removed or replaced.
-        """
+        if self.path == MEMORY:
+            return self._only()
         session: Session | None = getattr(self._local, "session", None)
-        file = identity(self.path)
+        try:
+            found = os.stat(self.path)  # noqa: PTH116  # at every call: half of what Path costs
+        except OSError as error:
+            msg = f"{self.path} is gone: {error.strerror}"
+            raise StoreUnavailable(msg) from error
+        file = (found.st_dev, found.st_ino)
         if session is None or session.pid != PROCESS.pid:
             return self._renewed(file)
         if session.file == file and not session.spoiled:
@@ -116,6 +110,16 @@ class SqliteBackend:
             return session
         msg = f"{self.path} is gone: another file has its name"
         raise StoreUnavailable(msg)
+
+    @contextmanager
+    def _only(self) -> Iterator[Session]:
+        if self._shared is not None and self._shared.pid != PROCESS.pid:
+            msg = "a database in memory is its process's: a fork's child opens one of its own"
+            raise StoreUnavailable(msg)
+        with self._lock:
+            if self._shared is None:
+                self._shared = self._connect()
+            yield self._shared
 
     def _renewed(self, file: Identity) -> Session:
         session: Session = self._connect()
@@ -153,7 +157,8 @@ class SqliteBackend:
     def settle(self) -> None:
         """Keep a write-ahead log from now on: the database has our layout."""
         if not self.read_only and self.path != MEMORY:
-            self._own().keep_log()
+            with self.session() as session:
+                session.keep_log()
 
     @property
     def journal_mode(self) -> str:

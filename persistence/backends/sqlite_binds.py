@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from persistence.binds import Pick, picking
 
 _NAMED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|:([A-Za-z_]\w*)""")
 
 
 @functools.lru_cache(maxsize=1024)
-def positional(sql: str) -> tuple[str, Callable[[Mapping[str, object]], tuple[object, ...]]]:
+def positional(sql: str) -> tuple[str, Pick]:
     """Return a statement with numbered parameters, and how their values are picked by name."""
     places: dict[str, int] = {}
 
@@ -22,9 +20,4 @@ def positional(sql: str) -> tuple[str, Callable[[Mapping[str, object]], tuple[ob
         return found[0] if name is None else f"?{places.setdefault(name, len(places) + 1)}"
 
     text = _NAMED.sub(numbered, sql)
-    names = tuple(places)
-
-    def pick(values: Mapping[str, Any]) -> tuple[object, ...]:
-        return tuple([values[name] for name in names])
-
-    return text, pick
+    return text, picking(places)

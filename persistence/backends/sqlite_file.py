@@ -26,6 +26,7 @@ _SHARED = (
 """File systems that several machines share: there no two of them share the memory of a log."""
 
 Identity: TypeAlias = tuple[int, int]
+"""Which file has a name: device and inode."""
 
 
 def absolute(path: str) -> str:
@@ -116,20 +117,6 @@ def _make(path: Path) -> None:
         return  # another was faster, and may hold locks on it by now
     os.fchmod(descriptor, 0o600)
     os.close(descriptor)
-
-
-def identity(path: str) -> Identity:
-    """Return which file has the name now.
-
-    Raises:
-        StoreUnavailable: None has: whatever were written would be lost without a word.
-    """
-    try:
-        found = os.stat(path)  # noqa: PTH116  # at every call: half of what Path costs
-    except OSError as error:
-        msg = f"{path} is gone: {error.strerror}"
-        raise StoreUnavailable(msg) from error
-    return found.st_dev, found.st_ino
 
 
 def file_system(path: str) -> str | None:

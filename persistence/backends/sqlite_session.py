@@ -97,21 +97,19 @@ class Session:
         del fragile  # RAISE(ABORT) and constraints undo the statement, not the transaction
         if self._doomed is not None:
             self._alive()
-        try:
-            return self._run(sql, params)
-        except sqlite3.Error as error:
-            if not is_busy(error):
-                raise self._ours(error) from error
-        return self._guarded(lambda: self._run(sql, params))
-
-    def _run(
-        self, sql: str, params: Mapping[str, object]
-    ) -> tuple[Sequence[Sequence[Any]], int | None]:
         text, pick = positional(sql)
-        now = self._now()
-        values = pick({**params, NOW_BIND: now})
-        with self._using:
-            return self._driver.execute(text, values).fetchall(), now
+        until: float | None = None
+        while True:
+            now = self._now()
+            try:
+                with self._using:
+                    rows = self._driver.execute(text, pick({**params, NOW_BIND: now})).fetchall()
+            except sqlite3.Error as error:
+                if not is_busy(error):
+                    raise self._ours(error) from error
+                until = self._patient(error, until)
+            else:
+                return rows, now
 
     def script(self, statements: Sequence[str]) -> None:
         """Run statements without parameters."""
@@ -177,10 +175,15 @@ class Session:
             self._driver.close()
 
     def _guarded(self, run: Callable[[], _T]) -> _T:
-        try:
-            return self._patient(run)
-        except sqlite3.Error as error:
-            raise self._ours(error) from error
+        until: float | None = None
+        while True:
+            try:
+                with self._using:
+                    return run()
+            except sqlite3.Error as error:
+                if not is_busy(error):
+                    raise self._ours(error) from error
+                until = self._patient(error, until)
 
     def _ours(self, error: sqlite3.Error) -> SqlatchError:
         ours = translated(error)
@@ -189,19 +192,19 @@ class Session:
             self._doomed = ours
         return ours
 
-    def _patient(self, run: Callable[[], _T]) -> _T:
-        """Retry every millisecond: SQLite's own back-off starves writers for half a second."""
-        deadline = time.monotonic() + self._busy_seconds
-        while True:
-            try:
-                with self._using:
-                    return run()
-            except sqlite3.OperationalError as error:
-                if not is_busy(error):
-                    raise
-                if time.monotonic() >= deadline:
-                    msg = (
-                        f"another writer held the database for {self._busy_seconds:g} s; try again"
-                    )
-                    raise StoreBusy(msg) from error
-            time.sleep(_RETRY_SECONDS)
+    def _patient(self, error: sqlite3.Error, until: float | None) -> float:
+        """Wait for a millisecond: SQLite's own back-off starves writers for half a second.
+
+        Returns:
+            Until when to be patient, to be given again.
+
+        Raises:
+            StoreBusy: It is over.
+        """
+        now = time.monotonic()
+        until = now + self._busy_seconds if until is None else until
+        if now >= until:
+            msg = f"another writer held the database for {self._busy_seconds:g} s; try again"
+            raise StoreBusy(msg) from error
+        time.sleep(_RETRY_SECONDS)
+        return until

@@ -56,7 +56,7 @@ class Claim:
 
     def renewed(self, run: Run) -> Claim:
         """Return the claim with the record of a later step; what proves it stays the same."""
-        return _proven(Claim(run, self.token), self.proof)
+        return proven(Claim(run, self.token), self.proof)
 
     @property
     def proof(self) -> Proof:
@@ -69,28 +69,13 @@ class Claim:
             run_id = str(admit(_RUN_ID, self.run_id, "run_id"))
             token = admit(Token(), self.token, "token")
             generation = admit(Integer(), self.generation, "generation")
-            _proven(self, (run_id, {"token": token, "generation": generation}))
+            proven(self, (run_id, {"token": token, "generation": generation}))
         assert self._proof is not None
         return self._proof
 
 
-def claimed(run: Run, token: bytes, row: Row, params: Row) -> Claim:
-    """Return the claim on a row that was just taken, with what proves it.
-
-    Args:
-        run: The row's record.
-
-        token: The clear token.
-
-        row: The plain row.
-
-        params: The plain values that it was taken with.
-    """
-    shown = {"token": params["token"], "generation": row["lease_generation"]}
-    return _proven(Claim(run, token), (str(row["run_id"]), shown))
-
-
-def _proven(claim: Claim, proof: Proof) -> Claim:
+def proven(claim: Claim, proof: Proof) -> Claim:
+    """Return a claim with what proves it, where that is known already."""
     # No argument of the constructor: of a changed copy it would prove what was changed.
     object.__setattr__(claim, "_proof", proof)
     return claim

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from persistence.execute import take_next
+from persistence.operation import Call
 from persistence.refusal import read, recall
 from persistence.stores.claims import part_of
 from statemachine.errors import InvalidArgument
 from statemachine.machines import HolderKind
 from statemachine.outcome import Moved, Refused
-from statemachine.simulate import admit_params, decide
+from statemachine.simulate import decide
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,7 +55,7 @@ def is_live(
         presented: What the holder presents.
     """
     row, now = yield from read(program, key)
-    params = admit_params(program.machine.transition(name).params, presented)
+    params = program.machine.transition(name).admission(presented)
     verdict = decide(program.machine, row, name, params, now)
     if row is None or not isinstance(verdict, Moved):
         return False
@@ -92,7 +93,7 @@ def take_batch(
     taken = list(exclude)
     for number in range(limit):
         caller = engine.caller(None if call is None else part_of(call, number), actor)
-        row = yield from take_next(program, name, params, caller, taken)
+        row = yield from take_next(program, name, Call(caller, params), program.row, taken)
         if isinstance(row, Refused):
             break
         rows.append(row)
@@ -107,8 +108,8 @@ def _recalled(
     transition = program.machine.selection(name).transition
     rows: list[Row] = []
     for number in range(MAX_BATCH):
-        caller = engine.caller(part_of(call, number))
-        outcome = yield from recall(program, transition, None, params, caller)
+        one = Call(engine.caller(part_of(call, number)), params)
+        outcome = yield from recall(program, transition, one)
         if outcome is None:
             return rows if number else None
         if not isinstance(outcome, Refused):

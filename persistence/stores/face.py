@@ -10,21 +10,20 @@ from attrs import frozen
 from persistence import history
 from persistence.clock import milliseconds
 from persistence.execute import apply
-from persistence.operation import Query
+from persistence.operation import Call, Query
 from persistence.reading import counting
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import MAX_INSTANT, Duration, Integer, admit
-from statemachine.simulate import admit_params
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from persistence.compile import Program
     from persistence.engine import Engine
-    from persistence.operation import Operation
+    from persistence.operation import Caller, Operation, Tell
+    from statemachine.admission import Admission
     from statemachine.kinds import Plain, Row
-    from statemachine.outcome import Actor, Event, Refused
-    from statemachine.vocabulary import Param
+    from statemachine.outcome import Event, Refused
 
 _O = TypeVar("_O", covariant=True)  # noqa: PLC0105 - short, as the others
 _P = ParamSpec("_P")
@@ -52,32 +51,40 @@ class Operations:
         name: str,
         key: object,
         values: Mapping[str, object],
-        *,
-        call: str | None,
-        actor: Actor | None,
-    ) -> Operation[Row | Refused]:
+        caller: Caller,
+        tell: Tell[_T],
+    ) -> Operation[_T | Refused]:
         """Validate a transition's arguments, and make it.
+
+        Args:
+            name: The transition.
+
+            key: The row's.
+
+            values: The arguments, in Python's form.
+
+            caller: Who calls, under which id.
+
+            tell: What is made of the row that moved.
 
         Raises:
             InvalidArgument: A value out of its bounds; nothing was written.
         """
-        params = self.admitted(self.program.machine.transition(name).params, values)
-        caller = self.engine.caller(call, actor)
-        return apply(self.program, name, self.key(key), params, caller)
+        params = self.admitted(self.program.machine.transition(name).admission, values)
+        return apply(self.program, name, Call(caller, params, self.key(key)), tell)
 
     def admitted(
-        self, params: Iterable[Param], values: Mapping[str, object], known: Row | None = None
+        self, admission: Admission, values: Mapping[str, object], known: Row | None = None
     ) -> dict[str, Plain]:
         """Return the plain values of a call's arguments; those that are known need no judging.
 
         Raises:
-            InvalidArgument: As `admit_params`; and a duration that, by an explicit clock, ends
-                after the year 9999. No other clock is near it.
+            InvalidArgument: As `Admission`; and a duration that, by an explicit clock, ends after
+                the year 9999. No other clock is near it.
         """
-        params = tuple(params)
-        plain = admit_params(params, values, known)
+        plain = admission(values, known)
         if self.engine.clock is not None:
-            for param in params:
+            for param in admission.params:
                 if isinstance(param.kind, Duration):
                     end = milliseconds(self.engine.clock) + int(plain[param.name] or 0)
                     if end > MAX_INSTANT:

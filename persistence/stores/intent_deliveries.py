@@ -88,8 +88,10 @@ class IntentDeliveries(IntentRecords):
         token = mint(token)
         values = {**delivering(holder, lease, holder_kind, token), "session_id": session_id}
         who = Actor(str(holder_kind), str(holder)) if actor is None else actor
-        row = yield from self.call("claim", intent_id, values, call=call, actor=who)
-        return row if isinstance(row, Refused) else IntentClaim(self.record(row), token)
+        caller, moved = self.engine.caller(call, who), self.program.moved
+        return self.call(
+            "claim", intent_id, values, caller, lambda cells: IntentClaim(moved(cells), token)
+        )
 
     def claim_eligible(
         self,
@@ -122,7 +124,7 @@ class IntentDeliveries(IntentRecords):
         """
         token = mint(token)
         values = {**delivering(holder, lease, holder_kind, token), "session_id": session_id}
-        params = self.admitted(self.program.machine.transition("claim_eligible").params, values)
+        params = self.admitted(self.program.machine.transition("claim_eligible").admission, values)
         rows = yield from take_batch(
             self.program,
             "claim_eligible",
@@ -159,13 +161,13 @@ class IntentDeliveries(IntentRecords):
             actor: Who calls; None: the holder.
         """
         values = {"resolution": resolution, "message_id": message_id}
-        return (yield from self._held("resolve", claim, values, call, actor))
+        return self._held("resolve", claim, values, call, actor)
 
     def release(
         self, claim: IntentClaim, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[TurnIntent | Refused]:
         """Give the delivery back."""
-        return (yield from self._held("release", claim, {}, call, actor))
+        return self._held("release", claim, {}, call, actor)
 
     def verify(self, claim: IntentClaim) -> Operation[bool]:
         """Tell whether the intent is unresolved, and held and live by this claim."""
@@ -183,8 +185,8 @@ class IntentDeliveries(IntentRecords):
     ) -> Operation[TurnIntent | Refused]:
         held = intent_claim(claim)
         shown = {**values, **_presented(held)}
-        row = yield from self.call(name, held.intent_id, shown, call=call, actor=actor)
-        return row if isinstance(row, Refused) else self.record(row)
+        caller = self.engine.caller(call, actor)
+        return self.call(name, held.intent_id, shown, caller, self.program.moved)
 
 
 def intent_claim(claim: object) -> IntentClaim:

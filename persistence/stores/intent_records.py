@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 
 from persistence.binds import LIMIT_BIND
 from persistence.execute import create
-from persistence.operation import Query
+from persistence.operation import Call, Query
 from persistence.reading import AFTER_BIND, STATES_BIND, Listing, listing
 from persistence.refusal import read
 from persistence.stores.deliveries import DEFAULT_LIMIT, MAX_BATCH
 from persistence.stores.face import Operations, items_of, limit_of
 from persistence.stores.turn_facts import own_facts
+from statemachine.admission import admit_params
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import Choice, Text, admit
 from statemachine.machines import TurnCause, TurnIntent, TurnStatus
 from statemachine.machines.run_launch import RUN_ID
-from statemachine.outcome import Actor, Event, Refused
-from statemachine.simulate import admit_params
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from persistence.operation import Operation
     from persistence.stores.turn_facts import TurnFacts
     from statemachine.kinds import JsonValue, Row
+    from statemachine.outcome import Actor, Event, Refused
 
 _KEY = Text()
 
@@ -91,8 +91,8 @@ class IntentRecords(Operations):
         row = admit_params([p for p in declared if p.name in given], given)
         facts = own_facts(fallback_facts, row)
         params = admit_params(declared, {**given, "fallback_facts": facts})
-        stored, _ = yield from create(self.program, name, params, self.engine.caller(call, actor))
-        return self.record(stored)
+        made = Call(self.engine.caller(call, actor), params)
+        return create(self.program, name, made, self.program.moved)
 
     def make_eligible(
         self,
@@ -109,8 +109,10 @@ class IntentRecords(Operations):
         """
         row, _ = yield from read(self.program, self.key(intent_id))
         values = {"fallback_facts": own_facts(fallback_facts, row)}
-        moved = yield from self.call("make_eligible", intent_id, values, call=call, actor=actor)
-        return moved if isinstance(moved, Refused) else self.record(moved)
+        caller = self.engine.caller(call, actor)
+        return (
+            yield from self.call("make_eligible", intent_id, values, caller, self.program.moved)
+        )
 
     def get(self, intent_id: str) -> Operation[TurnIntent | None]:
         """Return an intent, or None."""

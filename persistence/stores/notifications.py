@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from persistence.binds import LIMIT_BIND
 from persistence.execute import create
-from persistence.operation import Query
+from persistence.operation import Call, Query
 from persistence.reading import AFTER_BIND, STATES_BIND, Listing, listing
 from persistence.refusal import read
 from persistence.stores.claims import mint
@@ -20,7 +20,6 @@ from statemachine.kinds import Text, admit, canonical_json
 from statemachine.machines import HolderKind, Notification, NotificationKind, NotificationStatus
 from statemachine.machines.notification import FACTS, INDEX
 from statemachine.outcome import Actor, Event, Refused
-from statemachine.simulate import admit_params
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,10 +117,11 @@ class NotificationOperations(Operations):
         }
         if notification_id is None:
             given["notification_id"] = _derived(run_id, attempt_id, notification_index)
-        params = admit_params(self.program.machine.creation("enqueue").params, given)
-        caller = self.engine.caller(call, actor)
+        params = self.program.machine.creation("enqueue").admission(given)
+        made = Call(self.engine.caller(call, actor), params)
+        row: Row
         try:
-            row, _ = yield from create(self.program, "enqueue", params, caller)
+            row = yield from create(self.program, "enqueue", made, self.program.row)
         except UniquenessConflict as conflict:
             if not isinstance(conflict.blocker, Notification):
                 raise
@@ -176,7 +176,7 @@ class NotificationOperations(Operations):
         rows = yield from take_batch(
             self.program,
             "claim_batch",
-            self.admitted(self.program.machine.transition("claim").params, values),
+            self.admitted(self.program.machine.transition("claim").admission, values),
             engine=self.engine,
             actor=Actor(str(holder_kind), str(holder)) if actor is None else actor,
             call=call,
@@ -200,8 +200,8 @@ class NotificationOperations(Operations):
         held = _claim(claim)
         values = _presented(held)
         key = held.notification_id
-        row = yield from self.call("mark_delivered", key, values, call=call, actor=actor)
-        return row if isinstance(row, Refused) else self._record(row)
+        caller = self.engine.caller(call, actor)
+        return self.call("mark_delivered", key, values, caller, self.program.moved)
 
     def verify(self, claim: NotificationClaim) -> Operation[bool]:
         """Tell whether the notification is pending, and held and live by this claim."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from persistence.batching import Call, apply_many
+from persistence.batching import apply_many
 from persistence.binds import LIMIT_BIND
 from persistence.execute import create, take_next
-from persistence.operation import Query
+from persistence.operation import Call, Query
 from persistence.reading import AFTER_BIND, STATES_BIND, Listing, listing
 from persistence.refusal import read
 from persistence.retention import prune
@@ -62,10 +62,9 @@ class RowOperations(Operations):
             UnknownTransition, InvalidArgument, IdentityConflict, UniquenessConflict: Nothing was
                 written.
         """
-        params = self.admitted(self.program.machine.creation(name).params, values)
-        caller = self.engine.caller(call, actor)
-        row, _ = yield from create(self.program, name, params, caller)
-        return self.program.moved(row)
+        params = self.admitted(self.program.machine.creation(name).admission, values)
+        made = Call(self.engine.caller(call, actor), params)
+        return create(self.program, name, made, self.program.moved)
 
     def apply(
         self,
@@ -81,8 +80,8 @@ class RowOperations(Operations):
         Raises:
             UnknownTransition, InvalidArgument: Nothing was written.
         """
-        row = yield from self.call(name, key, values or {}, call=call, actor=actor)
-        return row if isinstance(row, Refused) else self.program.moved(row)
+        caller = self.engine.caller(call, actor)
+        return self.call(name, key, values or {}, caller, self.program.moved)
 
     def apply_many(
         self, name: str, calls: Sequence[RowCall], *, actor: Actor | None = None
@@ -102,15 +101,16 @@ class RowOperations(Operations):
         Raises:
             UnknownTransition, InvalidArgument: Nothing was written.
         """
-        declared = self.program.machine.transition(name).params
+        admission = self.program.machine.transition(name).admission
         given = []
         for call in items_of(calls, "calls", MAX_LISTED):
             if not isinstance(call, RowCall):
                 raise InvalidArgument("calls", "of RowCall")
-            params = self.admitted(declared, call.values)
-            given.append(Call(self.key(call.key), params, self.engine.caller(call.call, actor)))
+            params = self.admitted(admission, call.values)
+            caller = self.engine.caller(call.call, actor)
+            given.append(Call(caller, params, self.key(call.key)))
         rows = yield from apply_many(self.program, name, given)
-        return [row if isinstance(row, Refused) else self.program.moved(row) for row in rows]
+        return [row if isinstance(row, Refused) else self.program.moved(row.cells) for row in rows]
 
     def next(
         self,
@@ -138,10 +138,10 @@ class RowOperations(Operations):
         Raises:
             UnknownTransition, InvalidArgument: Nothing was written.
         """
-        params = self.admitted(self.program.machine.selection_params(name), values)
-        caller = self.engine.caller(call, actor)
-        row = yield from take_next(self.program, name, params, caller, self.excluded(exclude))
-        return row if isinstance(row, Refused) else self.program.moved(row)
+        params = self.admitted(self.program.wanted[name], values)
+        made = Call(self.engine.caller(call, actor), params)
+        passed = self.excluded(exclude)
+        return take_next(self.program, name, made, self.program.moved, passed)
 
     def get(self, key: str) -> Operation[Any]:
         """Return a record, or None."""

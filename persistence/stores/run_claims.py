@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from persistence.batching import Call, apply_many, choose_many
+from persistence.batching import apply_many, choose_many
 from persistence.engine import actor_of
 from persistence.execute import take_next
+from persistence.operation import Call
 from persistence.refusal import read
 from persistence.stores.claims import (
     Claim,
     Unchanged,
     claim_of,
-    claimed,
     derived,
     mint,
     part_of,
+    proven,
 )
 from persistence.stores.face import limit_of
 from persistence.stores.run_steps import RunSteps
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import timedelta
 
-    from persistence.operation import Caller, Operation
+    from persistence.operation import Cells, Operation, Tell
     from statemachine.kinds import JsonValue, Kind, Plain, Row
 
 MAX_CLAIMED = 100
@@ -74,9 +76,8 @@ class RunClaims(RunSteps):
         """
         token = mint(token)
         values = taking(runner_id, lease, holder_kind, token)
-        who = runner(holder_kind, runner_id) if actor is None else actor
-        row = yield from self.call("claim", run_id, values, call=call, actor=who)
-        return row if isinstance(row, Refused) else Claim(self.program.moved(row), token)
+        caller = self.engine.caller(call, actor, runner(holder_kind, runner_id))
+        return self.call("claim", run_id, values, caller, self._with(token))
 
     def claim_for_control(
         self,
@@ -91,9 +92,8 @@ class RunClaims(RunSteps):
         """Hold a queued or parked run where it is, without beginning it."""
         token = mint(token)
         values = {"holder": holder, "lease": lease, "token": token}
-        who = runner(HolderKind.CONTROL, holder) if actor is None else actor
-        row = yield from self.call("claim_for_control", run_id, values, call=call, actor=who)
-        return row if isinstance(row, Refused) else Claim(self.program.moved(row), token)
+        caller = self.engine.caller(call, actor, runner(HolderKind.CONTROL, holder))
+        return self.call("claim_for_control", run_id, values, caller, self._with(token))
 
     def rebind(
         self,
@@ -119,15 +119,14 @@ class RunClaims(RunSteps):
         token = mint(token)
         bound = binding(workflow, source_ref, source, definition_digest, expected_source_ref)
         values = {**bound, **taking(runner_id, lease, holder_kind, token)}
-        params = self.admitted(self.program.machine.transition("rebind").params, values)
+        params = self.admitted(self.program.machine.transition("rebind").admission, values)
         row, _ = yield from read(self.program, self.key(run_id))
         names = ("source_ref", "source", "definition_digest")
         parked = row if row is not None and row["status"] == "parked" else None
         if parked is not None and all(parked[name] == params[name] for name in names):
             return Unchanged(self.program.record(parked))
-        who = runner(holder_kind, runner_id) if actor is None else actor
-        moved = yield from self.call("rebind", run_id, values, call=call, actor=who)
-        return moved if isinstance(moved, Refused) else Claim(self.program.moved(moved), token)
+        caller = self.engine.caller(call, actor, runner(holder_kind, runner_id))
+        return (yield from self.call("rebind", run_id, values, caller, self._with(token)))
 
     def rebind_held(
         self,
@@ -149,8 +148,8 @@ class RunClaims(RunSteps):
         bound = binding(workflow, source_ref, source, definition_digest, expected_source_ref)
         holder = holding(runner_id, holder_kind)
         values = {**bound, **holder, "lease": lease}
-        row = yield from self.held("rebind_held", held, values, call=call, actor=actor)
-        return row if isinstance(row, Refused) else Claim(self.program.moved(row), held.token)
+        caller = self.engine.caller(call, actor)
+        return self.held("rebind_held", held, values, caller, self._with(held.token))
 
     def claim_next(
         self,
@@ -191,9 +190,8 @@ class RunClaims(RunSteps):
         params = self._taken(runner_id, lease, kind, token)
         if session_id is not None:
             params["session_id"] = admit(self._session, session_id, "session_id")
-        caller = self.engine.caller(call, runner(kind, runner_id) if actor is None else actor)
-        passed = self.excluded(exclude)
-        return (yield from self._next(f"claim_next_{kind}", params, token, caller, passed))
+        caller = self.engine.caller(call, actor, runner(kind, runner_id))
+        return self._next(f"claim_next_{kind}", Call(caller, params), token, exclude)
 
     def claim_many(
         self,
@@ -236,8 +234,8 @@ class RunClaims(RunSteps):
             return (yield from self._at_once(takes, tokens, who, passed))
         claims: list[Claim] = []
         for number, (own, params) in enumerate(zip(tokens, takes, strict=True)):
-            caller = self.engine.caller(part_of(call, number), who)
-            claim = yield from self._next("claim_headless", params, own, caller, passed)
+            one = Call(self.engine.caller(part_of(call, number), who), params)
+            claim = yield from self._next("claim_headless", one, own, passed)
             if isinstance(claim, Refused):
                 break
             claims.append(claim)
@@ -251,47 +249,52 @@ class RunClaims(RunSteps):
         passed: Sequence[str],
     ) -> Operation[list[Claim]]:
         """Choose all, then take all: two statements an arm, not one a run."""
-        name, scoped = self._scoped("claim_headless", takes[0])
-        keys = yield from choose_many(self.program, name, scoped, len(tokens), passed)
+        name = self._scoped("claim_headless")
+        keys = yield from choose_many(self.program, name, takes[0], len(tokens), passed)
         calls = [
-            Call(key, params, self.engine.caller(None, who))
+            Call(self.engine.caller(None, who), params, key)
             for key, params in zip(keys, takes, strict=False)
         ]
         rows = yield from apply_many(self.program, "claim", calls)
         return [
-            claimed(self.program.moved(row), token, row, params)
+            self._claim(token, params, row.cells)
             for row, token, params in zip(rows, tokens, takes, strict=False)
             if not isinstance(row, Refused)
         ]
 
     def _next(
-        self,
-        name: str,
-        params: dict[str, Plain],
-        token: bytes,
-        caller: Caller,
-        passed: Sequence[str],
+        self, name: str, call: Call, token: bytes, exclude: Collection[str]
     ) -> Operation[Claim | Refused]:
-        scope_name, scoped = self._scoped(name, params)
-        row = yield from take_next(self.program, scope_name, scoped, caller, passed)
-        if isinstance(row, Refused):
-            return row
-        return claimed(self.program.moved(row), token, row, params)
+        passed = self.excluded(exclude) if exclude != () else ()
+        tell = partial(self._claim, token, call.params)
+        return take_next(self.program, self._scoped(name), call, tell, passed)
+
+    def _claim(self, token: bytes, params: Row, cells: Cells) -> Claim:
+        """Return the claim on a row that was just taken, with what proves it."""
+        program = self.program
+        place = program.places
+        shown = {"token": params["token"], "generation": cells[place["lease_generation"]]}
+        return proven(Claim(program.moved(cells), token), (cells[place["run_id"]], shown))
+
+    def _with(self, token: bytes) -> Tell[Claim]:
+        """Return how a claim is told that this token proves."""
+        moved = self.program.moved
+        return lambda cells: Claim(moved(cells), token)
 
     def _taken(
         self, runner_id: str, lease: timedelta, kind: HolderKind, token: bytes
     ) -> dict[str, Plain]:
-        """Return the plain values of `claim`."""
-        declared = self.program.machine.transition("claim").params
-        given = {"lease": lease, "token": token}
-        return self.admitted(declared, given, holding(runner_id, kind))
+        """Return the plain values of `claim`, and the project that a selection is asked for."""
+        admission = self.program.machine.transition("claim").admission
+        known = holding(runner_id, kind)
+        if self.engine.project is not None:
+            known = {**known, "project": self.engine.project}
+        return self.admitted(admission, {"lease": lease, "token": token}, known)
 
     @property
     def _session(self) -> Kind:
         return self.program.machine.fields["origin_session_id"].kind
 
-    def _scoped(self, name: str, params: dict[str, Plain]) -> tuple[str, Row]:
+    def _scoped(self, name: str) -> str:
         """Return the selection of the store's project, or that of all projects."""
-        if self.engine.project is None:
-            return f"{name}_anywhere", params
-        return name, {**params, "project": self.engine.project}
+        return f"{name}_anywhere" if self.engine.project is None else name

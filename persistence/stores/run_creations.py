@@ -5,30 +5,35 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from persistence.clock import SystemClock
 from persistence.execute import create, created_before
+from persistence.operation import Call
 from persistence.stores.claims import Claim, mint
 from persistence.stores.face import Operations
 from persistence.stores.taking import holding
+from statemachine.admission import Admission
 from statemachine.canonical import canonical_row
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import Text, admit
 from statemachine.machines import RUN_LAUNCH, ExecutionMode, HolderKind
 from statemachine.outcome import Actor, Reason, Refused
-from statemachine.simulate import admit_params
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from persistence.operation import Caller, Operation
+    from persistence.operation import Caller, Cells, Operation, Tell
     from statemachine.kinds import JsonValue, Plain, Row
     from statemachine.machines import Run
-    from statemachine.vocabulary import Param
 
 
-_GIVEN = tuple(p for p in RUN_LAUNCH.creation("reserve").params if p.name != "facts_digest")
+_T = TypeVar("_T")
+
+_RESERVED = RUN_LAUNCH.creation("reserve").params
+_FACTS = Admission(tuple(p for p in _RESERVED if p.name != "facts_digest"))
+_LEASE = Admission(tuple(p for p in RUN_LAUNCH.creation("enqueue").params if p not in _RESERVED))
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9.-]+")
 
 
@@ -91,10 +96,8 @@ class RunCreations(Operations):
         Raises:
             InvalidArgument, IdentityConflict, UniquenessConflict: Nothing was written.
         """
-        caller = self.engine.caller(call, actor)
-        facts = yield from self._facts(
+        return self._create(
             "reserve",
-            caller,
             {
                 "workflow": workflow,
                 "source_ref": source_ref,
@@ -111,10 +114,10 @@ class RunCreations(Operations):
                 "available_at": available_at,
                 "max_attempts": max_attempts,
             },
+            {},
+            self.engine.caller(call, actor),
+            self.program.moved,
         )
-        row, _ = yield from create(self.program, "reserve", facts, caller)
-        run: Run = self.program.moved(row)
-        return run
 
     def enqueue(
         self,
@@ -167,17 +170,15 @@ class RunCreations(Operations):
         by_session = HolderKind.HOST if origin_session_id is None else HolderKind.SESSION
         token = mint(token)
         taken = self.admitted(
-            self._of_the_lease(),
+            _LEASE,
             {
                 **holding(runner_id, by_session if holder_kind is None else holder_kind),
                 "token": token,
                 "lease": lease,
             },
         )
-        caller = self.engine.caller(call, actor)
-        facts = yield from self._facts(
+        return self._create(
             "enqueue",
-            caller,
             {
                 "workflow": workflow,
                 "source_ref": source_ref,
@@ -194,35 +195,48 @@ class RunCreations(Operations):
                 "available_at": available_at,
                 "max_attempts": max_attempts,
             },
+            taken,
+            self.engine.caller(call, actor),
+            partial(self._enqueued, token, taken),
         )
-        row, _ = yield from create(self.program, "enqueue", {**facts, **taken}, caller)
-        if row["lease_token_hash"] != taken["token"]:
-            return Refused(
-                transition="enqueue",
-                reason=Reason.EXISTS,
-                key=str(row["run_id"]),
-                state=str(row["status"]),
-            )
-        return Claim(self.program.moved(row), token)
 
-    def _of_the_lease(self) -> list[Param]:
-        """Return the parameters that `enqueue` has beside those of `reserve`."""
-        machine = self.program.machine
-        reserved = {param.name for param in machine.creation("reserve").params}
-        return [p for p in machine.creation("enqueue").params if p.name not in reserved]
+    def _enqueued(self, token: bytes, taken: Row, cells: Cells) -> Claim | Refused:
+        """Return the claim of a run that is there now, where it has the token that was given."""
+        row = self.program.row(cells)
+        if row["lease_token_hash"] == taken["token"]:
+            return Claim(self.program.moved(cells), token)
+        return Refused(
+            transition="enqueue",
+            reason=Reason.EXISTS,
+            key=str(row["run_id"]),
+            state=str(row["status"]),
+        )
 
-    def _facts(self, name: str, caller: Caller, given: dict[str, object]) -> Operation[Row]:
-        """Validate what a creation was given, and take its digest.
-
-        A run id that is minted is, for a call that is repeated, the one that was minted before.
-        """
+    def _create(
+        self,
+        name: str,
+        given: dict[str, object],
+        taken: Row,
+        caller: Caller,
+        tell: Tell[_T],
+    ) -> Operation[_T]:
+        """Validate the facts of a run, and create it with their digest and what else it takes."""
         minted = given["run_id"] is None
         facts = self._judged(given)
         if minted and caller.given:
-            before = yield from created_before(self.program, name, caller)
-            if before is not None:
-                facts["run_id"] = before
-        return digested(facts)
+            return self._create_once(name, facts, taken, caller, tell)
+        made = Call(caller, {**facts, **taken, "facts_digest": digest_of(facts)})
+        return create(self.program, name, made, tell)
+
+    def _create_once(
+        self, name: str, facts: dict[str, Plain], taken: Row, caller: Caller, tell: Tell[_T]
+    ) -> Operation[_T]:
+        """Create a run whose id is, for a call that is repeated, the one that was minted before."""
+        before = yield from created_before(self.program, name, caller)
+        if before is not None:
+            facts["run_id"] = before
+        made = Call(caller, {**facts, **taken, "facts_digest": digest_of(facts)})
+        return (yield from create(self.program, name, made, tell))
 
     def _judged(self, given: dict[str, object]) -> dict[str, Plain]:
         """Return the plain facts of a creation; what was left out is filled in."""
@@ -237,7 +251,7 @@ class RunCreations(Operations):
             given["execution_mode"] = (
                 ExecutionMode.HEADLESS if headless else ExecutionMode.INTERACTIVE
             )
-        facts = admit_params(_GIVEN, given, {"project": self.engine.project})
+        facts = _FACTS(given, {"project": self.engine.project})
         if facts["execution_mode"] == "interactive" and facts["origin_session_id"] is None:
             raise InvalidArgument("origin_session_id", "given for an interactive run")
         if facts["parent_run_id"] == facts["run_id"]:
@@ -252,7 +266,6 @@ class RunCreations(Operations):
         return f"{at:%Y%m%dT%H%M%SZ}-{plain}-{secrets.token_hex(4)}"
 
 
-def digested(facts: Row) -> Row:
-    """Return the facts of a creation with their digest."""
-    text = canonical_row(facts)
-    return {**facts, "facts_digest": hashlib.sha256(text.encode()).hexdigest()}
+def digest_of(facts: Row) -> str:
+    """Return the digest of a creation's facts."""
+    return hashlib.sha256(canonical_row(facts).encode()).hexdigest()

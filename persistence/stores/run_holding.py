@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from persistence.batching import Call, apply_many
+from persistence.batching import apply_many
 from persistence.engine import actor_of
+from persistence.operation import Call
 from persistence.stores.claims import Claim, claim_of
 from persistence.stores.face import MAX_LISTED, items_of
 from persistence.stores.run_steps import RunSteps, failing
 from statemachine.errors import InvalidArgument
 from statemachine.machines import RunOutcome
 from statemachine.outcome import Actor, Refused
-from statemachine.simulate import admit_params
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +52,7 @@ class RunHolding(RunSteps):
         self, claim: Claim, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Say that the first step is about to run; needs the lease live."""
-        return self.held_step("mark_running", claim, {}, call, actor)
+        return self.held("mark_running", claim, {}, self.engine.caller(call, actor))
 
     def renew(
         self, claim: Claim, *, lease: timedelta, actor: Actor | None = None
@@ -66,15 +66,20 @@ class RunHolding(RunSteps):
 
             actor: Who calls; None: the store's.
         """
-        held = claim_of(claim)
-        row = yield from self.held("renew", held, {"lease": lease}, call=None, actor=actor)
-        return row if isinstance(row, Refused) else held.renewed(self.program.moved(row))
+        held, moved = claim_of(claim), self.program.moved
+        return self.held(
+            "renew",
+            held,
+            {"lease": lease},
+            self.engine.caller(None, actor),
+            lambda cells: held.renewed(moved(cells)),
+        )
 
     def release_control(
         self, claim: Claim, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Give a control lease back."""
-        return self.held_step("release_control", claim, {}, call, actor)
+        return self.held("release_control", claim, {}, self.engine.caller(call, actor))
 
     def park(
         self,
@@ -87,7 +92,7 @@ class RunHolding(RunSteps):
     ) -> Operation[Run | Refused]:
         """Lay the run aside, until it is woken (waiting) or until `available_at` (None: now)."""
         values = {"waiting": waiting, "available_at": available_at}
-        return self.held_step("park", claim, values, call, actor)
+        return self.held("park", claim, values, self.engine.caller(call, actor))
 
     def park_source_changed(
         self,
@@ -100,7 +105,7 @@ class RunHolding(RunSteps):
     ) -> Operation[Run | Refused]:
         """Lay the run aside because its source is no longer what it was."""
         values = {"error_message": error_message, "status_detail": status_detail}
-        return self.held_step("park_source_changed", claim, values, call, actor)
+        return self.held("park_source_changed", claim, values, self.engine.caller(call, actor))
 
     def park_effect_ambiguous(
         self,
@@ -112,7 +117,7 @@ class RunHolding(RunSteps):
     ) -> Operation[Run | Refused]:
         """Lay the run aside because nobody knows whether an effect happened."""
         values = {"error_message": error_message}
-        return self.held_step("park_effect_ambiguous", claim, values, call, actor)
+        return self.held("park_effect_ambiguous", claim, values, self.engine.caller(call, actor))
 
     def finish(
         self,
@@ -137,7 +142,7 @@ class RunHolding(RunSteps):
             actor: Who calls; None: the store's.
         """
         values = {"outcome": outcome, "result": result}
-        return self.held_step("finish", claim, values, call, actor)
+        return self.held("finish", claim, values, self.engine.caller(call, actor))
 
     def finish_many(
         self, ends: Sequence[Finish], *, actor: Actor | None = None
@@ -155,7 +160,7 @@ class RunHolding(RunSteps):
         Raises:
             InvalidArgument: Nothing was written.
         """
-        declared = self.program.machine.transition("finish").params
+        admission = self.program.machine.transition("finish").admission
         who = None if actor is None else actor_of(actor)
         calls = []
         for end in items_of(ends, "ends", MAX_LISTED):
@@ -164,9 +169,9 @@ class RunHolding(RunSteps):
             key, shown = claim_of(end.claim).proof
             values = {"outcome": end.outcome, "result": end.result}
             caller = self.engine.caller(end.call, who)
-            calls.append(Call(key, admit_params(declared, values, shown), caller))
+            calls.append(Call(caller, admission(values, shown), key))
         rows = yield from apply_many(self.program, "finish", calls)
-        return [row if isinstance(row, Refused) else self.program.moved(row) for row in rows]
+        return [row if isinstance(row, Refused) else self.program.moved(row.cells) for row in rows]
 
     def fail(
         self,
@@ -197,10 +202,10 @@ class RunHolding(RunSteps):
             actor: Who calls; None: the store's.
         """
         values = failing(error_code, error_message, outcome, result)
-        return self.held_step("fail", claim, values, call, actor)
+        return self.held("fail", claim, values, self.engine.caller(call, actor))
 
     def abort(
         self, claim: Claim, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """End the run as cancelled, as its holder."""
-        return self.held_step("abort", claim, {}, call, actor)
+        return self.held("abort", claim, {}, self.engine.caller(call, actor))

@@ -2,72 +2,51 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from persistence.execute import apply
-from persistence.stores.claims import Claim, claim_of
+from persistence.operation import Call
+from persistence.stores.claims import claim_of
 from persistence.stores.face import Operations
-from statemachine.outcome import Actor, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from persistence.operation import Operation
-    from statemachine.kinds import JsonValue, Row
+    from persistence.operation import Caller, Operation, Tell
+    from persistence.stores.claims import Claim
+    from statemachine.kinds import JsonValue
     from statemachine.machines import Run, RunOutcome
+    from statemachine.outcome import Refused
+
+_T = TypeVar("_T")
 
 
 class RunSteps(Operations):
     """What every move of a run is made of."""
 
     def step(
-        self,
-        name: str,
-        run_id: str,
-        values: Mapping[str, object],
-        call: str | None,
-        actor: Actor | None,
+        self, name: str, run_id: str, values: Mapping[str, object], caller: Caller
     ) -> Operation[Run | Refused]:
         """Make a transition, and answer the record."""
-        return self._told(self.call(name, run_id, values, call=call, actor=actor))
+        return self.call(name, run_id, values, caller, self.program.moved)
 
     def held(
         self,
         name: str,
         claim: Claim,
         values: Mapping[str, object],
-        *,
-        call: str | None,
-        actor: Actor | None,
-    ) -> Operation[Row | Refused]:
-        """Make a transition as the holder.
+        caller: Caller,
+        tell: Tell[_T] | None = None,
+    ) -> Operation[_T | Refused]:
+        """Make a transition as the holder; what is told of the row is by default its record.
 
         Raises:
             InvalidArgument: No claim, or a value out of its bounds; nothing was written.
         """
-        run_id, shown = claim.proof
-        declared = self.program.machine.transition(name).params
-        params = self.admitted(declared, values, shown)
-        return apply(self.program, name, run_id, params, self.engine.caller(call, actor))
-
-    def held_step(
-        self,
-        name: str,
-        claim: Claim,
-        values: Mapping[str, object],
-        call: str | None,
-        actor: Actor | None,
-    ) -> Operation[Run | Refused]:
-        """Make a transition as the holder, and answer the record."""
-        held = claim_of(claim)
-        return self._told(self.held(name, held, values, call=call, actor=actor))
-
-    def _told(self, move: Operation[Row | Refused]) -> Operation[Run | Refused]:
-        row = yield from move
-        if isinstance(row, Refused):
-            return row
-        run: Run = self.program.moved(row)
-        return run
+        program = self.program
+        run_id, shown = claim_of(claim).proof
+        params = self.admitted(program.machine.transition(name).admission, values, shown)
+        return apply(program, name, Call(caller, params, run_id), tell or program.moved)
 
 
 def failing(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, assert_never
 
+from statemachine.admission import admit_params
 from statemachine.errors import IllegalTransition, SqlatchError
 from statemachine.kinds import MILLISECOND
 from statemachine.outcome import Refused
 from statemachine.row_call import RowCall
-from statemachine.simulate import admit_params
 from statemachine.testing.asked import Asked, Together
 from statemachine.testing.choosing import rank
 from statemachine.testing.history_laws import history_faults

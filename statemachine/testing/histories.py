@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 from hypothesis import strategies as st
 
+from statemachine.admission import admit_params
 from statemachine.examples import NOW_MS
 from statemachine.kinds import MILLISECOND
-from statemachine.simulate import admit_params
 from statemachine.testing.asking import ACTORS, Asking
 from statemachine.testing.faces import StoppedClock
 from statemachine.testing.model import Made, Model

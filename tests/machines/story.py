@@ -8,11 +8,12 @@ from typing import Any
 
 from attrs import define, field
 
+from statemachine.admission import admit_params
 from statemachine.kinds import Plain
 from statemachine.machines.run_launch import RUN_LAUNCH
 from statemachine.outcome import Moved, Refused
 from statemachine.path import broken
-from statemachine.simulate import admit_params, create, decide
+from statemachine.simulate import create, decide
 
 START = 1_893_456_000_000
 LEASE = timedelta(seconds=30)

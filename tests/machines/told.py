@@ -9,9 +9,9 @@ from typing import Any
 from attrs import define
 
 from statemachine import Machine, Moved, Refused, create, decide
+from statemachine.admission import admit_params
 from statemachine.kinds import Plain
 from statemachine.path import broken
-from statemachine.simulate import admit_params
 
 START = 1_893_456_000_000
 LEASE = timedelta(seconds=30)

@@ -93,7 +93,7 @@ class Twin:
     _ids: Iterator[str] = field(factory=_calls, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._next = self.program.next("claim_next_host").sql
+        self._next = self.program.next["claim_next_host"].sql
         self._nobody = self.program.dialect.as_list(())
         self._key = self.program.names.index("run_id")
         self._generation = self.program.names.index("lease_generation")
@@ -105,7 +105,7 @@ class Twin:
 
     def reserve(self, run_id: str) -> None:
         """Queue a run."""
-        moved(self.line.run(self.program.insert("reserve").sql, self._row(run_id)))
+        moved(self.line.run(self.program.insert["reserve"].sql, self._row(run_id)))
 
     def take(self) -> Held | None:
         """Take the next run."""
@@ -117,17 +117,17 @@ class Twin:
 
     def start(self, held: Held) -> None:
         """Mark it as running."""
-        moved(self.line.run(self.program.update("mark_running").sql, self._holding(held)))
+        moved(self.line.run(self.program.update["mark_running"].sql, self._holding(held)))
 
     def end(self, held: Held) -> None:
         """Finish it."""
-        moved(self.line.run(self.program.update("finish").sql, self._holding(held) | _END))
+        moved(self.line.run(self.program.update["finish"].sql, self._holding(held) | _END))
 
     def renew(self, held: Held) -> None:
         """Extend its lease."""
         bound = self._holding(held)
         bound["lease"] = _LEASE_MS
-        moved(self.line.run(self.program.update("renew").sql, bound))
+        moved(self.line.run(self.program.update["renew"].sql, bound))
 
     def take_many(self, limit: int) -> Sequence[Held]:
         """Take a batch: choose by arm, then update; with a token each."""
@@ -147,7 +147,7 @@ class Twin:
     def fill(self, run_ids: Sequence[str], *, final: bool = False) -> None:
         """Queue many runs in one transaction; or have them final, and kept."""
         self.line.run_each(
-            self.program.insert("reserve").sql, [self._row(run_id) for run_id in run_ids]
+            self.program.insert["reserve"].sql, [self._row(run_id) for run_id in run_ids]
         )
         if final:
             calls = [
@@ -156,7 +156,7 @@ class Twin:
                 | {KEY_BIND: key, CALL_BIND: next(self._ids), NOW_BIND: milliseconds(_CLOCK)}
                 for key in run_ids
             ]
-            self.line.run_each(self.program.update("reject").sql, calls)
+            self.line.run_each(self.program.update["reject"].sql, calls)
 
     def close(self) -> None:
         """Close the connection."""
@@ -207,7 +207,7 @@ class Twin:
         if not calls:
             return []
         if not self.program.dialect.arrays:
-            sql, now = self.program.update(name).sql, {NOW_BIND: milliseconds(_CLOCK)}
+            sql, now = self.program.update[name].sql, {NOW_BIND: milliseconds(_CLOCK)}
             rows = [self.line.run(sql, bound | now)[0] for bound in calls]
         else:
             lists = {bound: [call[bound] for call in calls] for bound in calls[0]}
