@@ -87,8 +87,8 @@ class IntentDeliveries(IntentRecords):
         """
         token = mint(token)
         values = {**delivering(holder, lease, holder_kind, token), "session_id": session_id}
-        who = Actor(str(holder_kind), str(holder)) if actor is None else actor
-        caller, moved = self.engine.caller(call, who), self.program.moved
+        caller = self.engine.caller(call, actor, Actor(str(holder_kind), str(holder)))
+        moved = self.program.moved
         return self.call(
             "claim", intent_id, values, caller, lambda cells: IntentClaim(moved(cells), token)
         )

@@ -92,7 +92,8 @@ class IntentRecords(Operations):
         facts = own_facts(fallback_facts, row)
         params = admit_params(declared, {**given, "fallback_facts": facts})
         made = Call(self.engine.caller(call, actor), params)
-        return create(self.program, name, made, self.program.moved)
+        answered = self.program.row
+        return create(self.program, name, made, lambda cells: self.record(answered(cells)))
 
     def make_eligible(
         self,
