@@ -21,6 +21,7 @@ from statemachine.errors import (
     InvalidArgument,
     StoreUnavailable,
     UniquenessConflict,
+    UnknownTransition,
 )
 from statemachine.machines import RUN_LAUNCH
 from tests.order import ORDER, OrderState
@@ -284,3 +285,18 @@ def test_an_unknown_machine_is_refused(store: Store) -> None:
     assert store.machine(RUN_LAUNCH) is not None
     with pytest.raises(InvalidArgument, match="run_launch"):
         store.machine(ORDER)
+
+
+@pytest.mark.parametrize("name", ["plcae", [], None, 5], ids=repr)
+def test_a_name_that_is_not_declared_is_refused(store: Store, name: Any) -> None:
+    """Whatever it is, and whichever call is asked for it: the declared ones are named."""
+    runs = store.machine(RUN_LAUNCH)
+
+    with pytest.raises(UnknownTransition, match=r"known: .*reserve"):
+        runs.create(name, {})
+    with pytest.raises(UnknownTransition, match=r"known: .*finish"):
+        runs.apply(name, "r1")
+    with pytest.raises(UnknownTransition, match=r"known: .*finish"):
+        runs.apply_many(name, [])
+    with pytest.raises(UnknownTransition, match=r"known: .*claim_next_host"):
+        runs.next(name, {})

@@ -138,7 +138,8 @@ class RowOperations(Operations):
         Raises:
             UnknownTransition, InvalidArgument: Nothing was written.
         """
-        params = self.admitted(self.program.wanted[name], values)
+        selection = self.program.machine.selection(name)
+        params = self.admitted(self.program.wanted[selection.name], values)
         made = Call(self.engine.caller(call, actor), params)
         passed = self.excluded(exclude)
         return take_next(self.program, name, made, self.program.moved, passed)
