@@ -267,5 +267,5 @@ class RunCreations(Operations):
 
 
 def digest_of(facts: Row) -> str:
-    """Return the digest of a creation's facts."""
+    """Return the SHA-256 of a creation's facts in canonical form, in hexadecimal."""
     return hashlib.sha256(canonical_row(facts).encode()).hexdigest()
