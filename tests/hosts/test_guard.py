@@ -165,10 +165,12 @@ def test_force_reaches_those_that_left_the_group(tmp_path: Path) -> None:
 
 def test_unrenewed_lease_ends_the_command() -> None:
     """The command is killed when the deadline passes and nobody has told a later one."""
+    begun = steady_seconds()
     end = run("sleep", "600", lease_s=0.4)
 
     assert end.how == How.LEASE
-    assert 0.3 < end.seconds < 30
+    # From before the start: a busy machine takes much of the lease to start a process.
+    assert 0.4 <= steady_seconds() - begun < 30
 
 
 def test_renewals_keep_the_command_running() -> None:
