@@ -30,12 +30,15 @@ def canonical_json(value: object, field: str, max_bytes: int) -> str:
             U+0000 or a lone surrogate, more than 200 levels, or more than `max_bytes` bytes.
     """
     try:
-        text = _written(value, field)
+        text = _sure_text(value)
+        if text is None:
+            _check_json(value, field, ())
+            text = rfc8785.dumps(_as_doubles(value)).decode()
     except RecursionError as error:
         raise InvalidArgument(field, "JSON of moderate depth") from error
     except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
         raise InvalidArgument(field, "canonical JSON") from error
-    if len(text.encode()) > max_bytes:
+    if (len(text) if text.isascii() else len(text.encode())) > max_bytes:
         raise InvalidArgument(field, f"at most {max_bytes} bytes of canonical JSON")
     return text
 
@@ -45,31 +48,35 @@ def canonical_row(row: Mapping[str, None | bool | int | str]) -> str:
     return _encode(row)
 
 
-def _written(value: object, field: str) -> str:
-    text = _quickly(value)
-    if text is not None:
-        return text
-    _check_json(value, field, ())
-    return rfc8785.dumps(_as_doubles(value)).decode()
-
-
-def _quickly(value: object) -> str | None:
+def _sure_text(value: object) -> str | None:
     """Return the text where the standard library surely writes what RFC 8785 says.
 
-    It writes floats otherwise, orders keys beyond ASCII otherwise, and writes keys that are no
-    text; those are not what is read again.
+    It writes floats otherwise, orders keys beyond ASCII otherwise, and writes what is refused.
     """
     if value is None:
         return "null"
     if type(value) is dict and not value:
         return "{}"
-    try:
-        text = _encode(value)
-        if not text.isascii() or _unsure(text):
-            return None
-        return text if _decode_sure(text)[0] == value else None
-    except (TypeError, ValueError, RecursionError):
+    if not _is_sure(value, MAX_DEPTH):
         return None
+    text = _encode(value)
+    return text if text.isascii() and _NUL not in text else None
+
+
+def _is_sure(value: Any, levels: int) -> bool:
+    """Tell whether a value is of JSON's own types, without floats, and nested so deep at most."""
+    kind = type(value)
+    if kind is dict and levels:
+        for key, item in value.items():
+            if type(key) is not str or not (type(item) in _PLAIN or _is_sure(item, levels - 1)):
+                return False
+    elif kind is list and levels:
+        for item in value:
+            if not (type(item) in _PLAIN or _is_sure(item, levels - 1)):
+                return False
+    else:
+        return kind in _PLAIN or (kind is int and abs(value) < MAX_INTEGER)
+    return True
 
 
 def parse_json(text: str) -> Any:
@@ -100,20 +107,6 @@ def _integer(text: str) -> int | float:
     return number if abs(number) <= MAX_INTEGER else float(text)
 
 
-def _no_float(text: str) -> float:
-    raise ValueError(text)
-
-
-def _unsure(text: str) -> bool:
-    """Tell whether a text may hold what is refused: U+0000, a large number, too many levels."""
-    if r"\u0000" in text:
-        return True
-    if len(text) < _LARGE:
-        return False
-    deepest = text.count("[") + text.count("{")
-    return deepest > MAX_DEPTH or _LARGE_NUMBER.search(text) is not None
-
-
 def _encoder() -> Callable[[object], str]:
     """Return what writes JSON; the standard library's own `encode` builds its C part every time."""
     kept = json.JSONEncoder(
@@ -127,11 +120,10 @@ def _encoder() -> Callable[[object], str]:
     return lambda value: "".join(chunks(value, 0))
 
 
-_LARGE = len(str(MAX_INTEGER))
-_LARGE_NUMBER = re.compile(rf"[0-9]{{{_LARGE}}}")
+_PLAIN = frozenset({str, bool, type(None)})
+_NUL = r"\u0000"
 _encode = _encoder()
 _decode = json.JSONDecoder(parse_int=_integer).raw_decode
-_decode_sure = json.JSONDecoder(parse_float=_no_float, parse_constant=_no_float).raw_decode
 
 
 def _check_json(value: object, field: str, path: tuple[int, ...]) -> None:
