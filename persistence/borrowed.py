@@ -12,10 +12,11 @@ from attrs import define, field
 from statemachine.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from persistence.dialect import Dialect
     from persistence.engine import Backend, Session
+    from persistence.operation import Reply
 
 
 @define(eq=False)
@@ -50,6 +51,11 @@ class BorrowedBackend:
             yield self._lent
         finally:
             self._lent = None
+
+    def execute(self, sql: str, params: Mapping[str, object], *, fragile: bool = False) -> Reply:
+        """Run one statement on the caller's connection."""
+        with self.session() as session:
+            return session.execute(sql, params, fragile=fragile)
 
     def look(self) -> Session:
         """Return a session on the connection, whatever it is in.

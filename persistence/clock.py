@@ -11,6 +11,9 @@ from attrs import define, field
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import EPOCH, MILLISECOND, Instant, Plain, admit
 
+NANOSECONDS = 1_000_000
+"""Of a millisecond."""
+
 
 class Clock(Protocol):
     """A source of the present instant."""
@@ -66,11 +69,6 @@ class ManualClock:
             raise InvalidArgument("instant", "an aware datetime from 1970 to 9999") from error
 
 
-def present_ms() -> int:
-    """Return the process's clock in milliseconds since the Unix epoch, rounded down."""
-    return time.time_ns() // 1_000_000
-
-
 def milliseconds(clock: Clock) -> int:
     """Return a clock's instant in milliseconds since the Unix epoch, rounded down.
 
@@ -78,9 +76,9 @@ def milliseconds(clock: Clock) -> int:
         InvalidArgument: A naive datetime, or one out of range.
     """
     if isinstance(clock, SystemClock):
-        return present_ms()
+        return time.time_ns() // NANOSECONDS
     plain: Plain = admit(Instant(), clock.now(), "clock")
     return int(plain or 0)
 
 
-__all__ = ["MILLISECOND", "Clock", "ManualClock", "SystemClock", "milliseconds"]
+__all__ = ["MILLISECOND", "NANOSECONDS", "Clock", "ManualClock", "SystemClock", "milliseconds"]

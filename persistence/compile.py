@@ -118,6 +118,11 @@ class Program:
         return Built(lambda name: insertion(self, self.machine.creation(name)))
 
     @cached_property
+    def given(self) -> Mapping[str, Admission]:
+        """What a call of each transition is given."""
+        return Built(lambda name: self.machine.transition(name).admission)
+
+    @cached_property
     def wanted(self) -> Mapping[str, Admission]:
         """What a call of each selection is given."""
         return Built(lambda name: Admission(self.machine.selection_params(name)))

@@ -12,7 +12,7 @@ import signal
 import threading
 from contextlib import contextmanager
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attrs import define, field, frozen
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from persistence.dialect import Dialect
     from persistence.engine import Backend, Session
+    from persistence.operation import Reply
 
 _KILLED = -signal.SIGKILL
 _USED = ("persistence", "persistence.backends.postgresql")
@@ -108,6 +109,10 @@ class _Watched:
         with self._backend.session() as session:
             yield _Counting(session, self._steps)
 
+    def execute(self, sql: str, params: Mapping[str, object], *, fragile: bool = False) -> Reply:
+        with self.session() as session:
+            return session.execute(sql, params, fragile=fragile)
+
     def borrow(self, driver: object) -> Session | None:
         session = self._backend.borrow(driver)
         return None if session is None else _Counting(session, self._steps)
@@ -130,9 +135,7 @@ class _Counting:
     def in_transaction(self) -> bool:
         return self._session.in_transaction
 
-    def execute(
-        self, sql: str, params: Mapping[str, object], *, fragile: bool = False
-    ) -> tuple[Sequence[Sequence[Any]], int | None]:
+    def execute(self, sql: str, params: Mapping[str, object], *, fragile: bool = False) -> Reply:
         self._steps.step()
         return self._session.execute(sql, params, fragile=fragile)
 

@@ -19,10 +19,10 @@ from statemachine.errors import SchemaMismatch
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
-    from typing import Any
 
     from persistence.dialect import Dialect
     from persistence.layout_record import Record
+    from persistence.operation import Reply
     from statemachine.machine import Machine
 
 SHARED_PART = "sqlatch"
@@ -36,9 +36,7 @@ _BINDING = (
 class Session(Protocol):
     """A connection, as far as the layout needs one."""
 
-    def execute(
-        self, sql: str, params: Mapping[str, object], *, fragile: bool = False
-    ) -> tuple[Sequence[Sequence[Any]], int | None]:
+    def execute(self, sql: str, params: Mapping[str, object], *, fragile: bool = False) -> Reply:
         """Run a statement."""
 
     def script(self, statements: Sequence[str]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from persistence.backends.sqlite import SqliteBackend, path_of
-from persistence.clock import Clock, milliseconds, present_ms
+from persistence.clock import NANOSECONDS, Clock, milliseconds
 from persistence.engine import seconds_of
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import Integer, Text, admit
@@ -106,5 +107,5 @@ def backend_of(url: str, clock: Clock | None, access: Access) -> SqliteBackend |
         access.create,
         access.read_only,
         access.wait,
-        present_ms if clock is None else (lambda: milliseconds(clock)),
+        time.time_ns if clock is None else (lambda: milliseconds(clock) * NANOSECONDS),
     )

@@ -21,6 +21,10 @@ Cells: TypeAlias = Sequence[Any]
 """An answered row, in the order of the columns; the server's clock may stand behind them."""
 
 
+Reply: TypeAlias = tuple[Sequence[Cells], int | None]
+"""All rows of a statement, and the explicit clock's reading that was bound."""
+
+
 class Query(NamedTuple):
     """A request to run one statement.
 

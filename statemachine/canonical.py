@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import rfc8785
@@ -45,7 +45,7 @@ def canonical_json(value: object, field: str, max_bytes: int) -> str:
 
 def canonical_row(row: Mapping[str, None | bool | int | str]) -> str:
     """Return the RFC 8785 text of valid plain values under ASCII names."""
-    return _encode(row)
+    return "".join(_chunks(row, 0))
 
 
 def _sure_text(value: object) -> str | None:
@@ -59,7 +59,7 @@ def _sure_text(value: object) -> str | None:
         return "{}"
     if not _is_sure(value, MAX_DEPTH):
         return None
-    text = _encode(value)
+    text = "".join(_chunks(value, 0))
     return text if text.isascii() and _NUL not in text else None
 
 
@@ -107,22 +107,24 @@ def _integer(text: str) -> int | float:
     return number if abs(number) <= MAX_INTEGER else float(text)
 
 
-def _encoder() -> Callable[[object], str]:
+def _encoder() -> Callable[[object, int], Iterable[str]]:
     """Return what writes JSON; the standard library's own `encode` builds its C part every time."""
     kept = json.JSONEncoder(
         ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":")
     )
     build = getattr(json.encoder, "c_make_encoder", None)
     if build is None:
-        return kept.encode
+        return lambda value, _level: kept.iterencode(value)
     text = json.encoder.encode_basestring
-    chunks = build(None, kept.default, text, None, ":", ",", True, False, True)
-    return lambda value: "".join(chunks(value, 0))
+    made: Callable[[object, int], Iterable[str]] = build(
+        None, kept.default, text, None, ":", ",", True, False, True
+    )
+    return made
 
 
 _PLAIN = frozenset({str, bool, type(None)})
 _NUL = r"\u0000"
-_encode = _encoder()
+_chunks = _encoder()
 _decode = json.JSONDecoder(parse_int=_integer).raw_decode
 
 

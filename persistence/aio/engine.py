@@ -13,10 +13,10 @@ from persistence.operation import Answer
 from statemachine.errors import SqlatchError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping
 
     from persistence.engine import Engine
-    from persistence.operation import Operation
+    from persistence.operation import Operation, Reply
 
 _T = TypeVar("_T")
 
@@ -26,7 +26,7 @@ class AsyncSession(Protocol):
 
     async def execute(
         self, sql: str, params: Mapping[str, object], *, fragile: bool = False
-    ) -> tuple[Sequence[Sequence[Any]], int | None]:
+    ) -> Reply:
         """Run a statement; answers all rows and the explicit clock's reading."""
 
     def transaction(self) -> AbstractAsyncContextManager[None]:

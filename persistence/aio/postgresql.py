@@ -14,9 +14,10 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from persistence.backends.postgresql_wire import Pause, Rows, Send, Talk, Wire
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from persistence.backends.postgresql import Postgres, PostgresqlBackend
+    from persistence.operation import Reply
 
 _T = TypeVar("_T")
 Driver = psycopg.AsyncConnection[tuple[Any, ...]]
@@ -36,7 +37,7 @@ class AsyncPostgresqlSession:
 
     async def execute(
         self, sql: str, params: Mapping[str, object], *, fragile: bool = False
-    ) -> tuple[Sequence[Sequence[Any]], int | None]:
+    ) -> Reply:
         """Run a statement; answers all rows and the explicit clock's reading, as `Wire` says."""
         return await self._talk(self._wire.execute(sql, params, fragile=fragile))
 

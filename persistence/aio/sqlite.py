@@ -13,9 +13,10 @@ from attrs import define, field
 from statemachine.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from persistence.engine import Backend
+    from persistence.operation import Reply
 
 _T = TypeVar("_T")
 
@@ -59,18 +60,9 @@ class Lane:
 
     async def execute(
         self, sql: str, params: Mapping[str, object], *, fragile: bool = False
-    ) -> tuple[Sequence[Sequence[Any]], int | None]:
+    ) -> Reply:
         """Run a statement; as the synchronous session does."""
-        return await self.run(partial(self._execute, sql, params, fragile))
-
-    def _execute(
-        self,
-        sql: str,
-        params: Mapping[str, object],
-        fragile: bool,  # noqa: FBT001 - passed on
-    ) -> tuple[Sequence[Sequence[Any]], int | None]:
-        with self._backend.session() as session:
-            return session.execute(sql, params, fragile=fragile)
+        return await self.run(partial(self._backend.execute, sql, params, fragile=fragile))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:

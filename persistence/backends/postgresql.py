@@ -21,6 +21,8 @@ from statemachine.errors import InvalidArgument, StoreBusy, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from persistence.operation import Reply
+
 
 _PLANNED = ("SET enable_seqscan = off", "SET jit = off")
 
@@ -134,6 +136,11 @@ class PostgresqlBackend:
             pool.putconn(driver)
             if broken:
                 pool.check()  # whatever broke it may have broken the idle ones too
+
+    def execute(self, sql: str, params: Mapping[str, object], *, fragile: bool = False) -> Reply:
+        """Run one statement on the thread's connection, or on one that is lent for it."""
+        with self.session() as session:
+            return session.execute(sql, params, fragile=fragile)
 
     def _connected(self) -> ConnectionPool[Pooled]:
         """Return the process's pool; a fork's child makes its own."""

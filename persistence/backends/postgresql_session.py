@@ -16,6 +16,8 @@ from persistence.backends.postgresql_wire import Pause, Rows, Send, Talk, Wire
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from persistence.operation import Reply
+
 _T = TypeVar("_T")
 Driver = psycopg.Connection[tuple[Any, ...]]
 
@@ -50,9 +52,7 @@ class Session:
         """Whether a transaction is open."""
         return self._wire.depth > 0
 
-    def execute(
-        self, sql: str, params: Mapping[str, object], *, fragile: bool = False
-    ) -> tuple[Sequence[Sequence[Any]], int | None]:
+    def execute(self, sql: str, params: Mapping[str, object], *, fragile: bool = False) -> Reply:
         """Run a statement; answers all rows and the explicit clock's reading, as `Wire` says."""
         return self._talk(self._wire.execute(sql, params, fragile=fragile))
 

@@ -27,9 +27,10 @@ from persistence.process import PROCESS
 from statemachine.errors import SqlatchError, StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from persistence.backends.sqlite_file import Identity
+    from persistence.operation import Reply
 
 _STATEMENTS_CACHED = 512
 MEMORY = ":memory:"
@@ -55,7 +56,7 @@ class SqliteBackend:
 
         busy_seconds: How long to wait for another writer.
 
-        now: The clock's reading, in milliseconds since the Unix epoch.
+        now: The clock's reading, in nanoseconds since the Unix epoch.
 
         dialect: How it wants its statements.
     """
@@ -81,6 +82,21 @@ class SqliteBackend:
     def session(self) -> AbstractContextManager[Session]:
         """Lend the calling thread's connection; the one of `:memory:` is locked meanwhile.
 
+        Raises:
+            StoreUnavailable: The store is closed, the file is gone, or it cannot be opened.
+        """
+        return self._only() if self.path == MEMORY else self._own()
+
+    def execute(self, sql: str, params: Mapping[str, object], *, fragile: bool = False) -> Reply:
+        """Run one statement on the calling thread's connection."""
+        if self.path != MEMORY:
+            return self._own().execute(sql, params, fragile=fragile)
+        with self._only() as session:
+            return session.execute(sql, params, fragile=fragile)
+
+    def _own(self) -> Session:
+        """Return the calling thread's connection.
+
         SQLite goes on writing into a file that was removed or replaced, so the file's name is
         looked up at every call. A fork's child must not touch its parent's connections.
 
@@ -90,8 +106,6 @@ class SqliteBackend:
         if self._closed:
             msg = "the store is closed"
             raise StoreUnavailable(msg)
-        if self.path == MEMORY:
-            return self._only()
         session: Session | None = getattr(self._local, "session", None)
         try:
             found = os.stat(self.path)  # noqa: PTH116  # at every call: half of what Path costs
@@ -113,6 +127,9 @@ class SqliteBackend:
 
     @contextmanager
     def _only(self) -> Iterator[Session]:
+        if self._closed:
+            msg = "the store is closed"
+            raise StoreUnavailable(msg)
         if self._shared is not None and self._shared.pid != PROCESS.pid:
             msg = "a database in memory is its process's: a fork's child opens one of its own"
             raise StoreUnavailable(msg)

@@ -10,9 +10,12 @@ from attrs import define, field
 
 from persistence.backends.sqlite_errors import translated
 from persistence.binds import NOW_BIND
+from persistence.clock import NANOSECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from persistence.operation import Reply
 
 
 _LEGACY = -1
@@ -35,9 +38,7 @@ class BorrowedSession:
         """Whether the caller, or a block of ours, has a transaction open."""
         return self._driver.in_transaction
 
-    def execute(
-        self, sql: str, params: Mapping[str, object], *, fragile: bool = False
-    ) -> tuple[Sequence[Sequence[Any]], int | None]:
+    def execute(self, sql: str, params: Mapping[str, object], *, fragile: bool = False) -> Reply:
         """Run a statement in whatever transaction the caller has; answers its rows and the clock.
 
         Raises:
@@ -45,7 +46,7 @@ class BorrowedSession:
                 began by reading, only the whole transaction can be tried again.
         """
         del fragile
-        now = self._now()
+        now = self._now() // NANOSECONDS
         return self._run(sql, {**params, NOW_BIND: now}), now
 
     def script(self, statements: Sequence[str]) -> None:

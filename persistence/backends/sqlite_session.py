@@ -8,13 +8,14 @@ import threading
 import time
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from attrs import define, field
 
 from persistence.backends.sqlite_binds import positional
 from persistence.backends.sqlite_errors import is_busy, is_dooming, is_lasting, translated
 from persistence.binds import NOW_BIND
+from persistence.clock import NANOSECONDS
 from persistence.schema import LAYOUT
 from statemachine.errors import SqlatchError, StoreBusy, StoreUnavailable
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from persistence.backends.sqlite_file import Identity
+    from persistence.operation import Reply
 
 _T = TypeVar("_T")
 _RETRY_SECONDS = 0.001
@@ -82,9 +84,7 @@ class Session:
                 stacklevel=2,
             )
 
-    def execute(
-        self, sql: str, params: Mapping[str, object], *, fragile: bool = False
-    ) -> tuple[Sequence[Sequence[Any]], int | None]:
+    def execute(self, sql: str, params: Mapping[str, object], *, fragile: bool = False) -> Reply:
         """Run a statement; a failed one undoes itself alone, inside a transaction too.
 
         Returns:
@@ -100,7 +100,7 @@ class Session:
         text, pick = positional(sql)
         until: float | None = None
         while True:
-            now = self._now()
+            now = self._now() // NANOSECONDS
             try:
                 with self._using:
                     rows = self._driver.execute(text, pick({**params, NOW_BIND: now})).fetchall()

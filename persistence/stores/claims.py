@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from typing import TYPE_CHECKING, TypeAlias
@@ -36,7 +37,6 @@ class Claim:
 
     run: Run
     token: bytes = field(repr=False)
-    _proof: Proof | None = field(default=None, init=False, repr=False, eq=False)
 
     @property
     def run_id(self) -> str:
@@ -56,28 +56,27 @@ class Claim:
 
     def renewed(self, run: Run) -> Claim:
         """Return the claim with the record of a later step; what proves it stays the same."""
-        return proven(Claim(run, self.token), self.proof)
+        again = Claim(run, self.token)
+        object.__setattr__(again, "proof", self.proof)
+        return again
 
-    @property
+    @functools.cached_property
     def proof(self) -> Proof:
         """What a holder's call presents.
 
         Raises:
             InvalidArgument: It was made by hand, of what is none.
         """
-        if self._proof is None:
-            run_id = str(admit(_RUN_ID, self.run_id, "run_id"))
-            token = admit(Token(), self.token, "token")
-            generation = admit(Integer(), self.generation, "generation")
-            proven(self, (run_id, {"token": token, "generation": generation}))
-        assert self._proof is not None
-        return self._proof
+        run_id = str(admit(_RUN_ID, self.run_id, "run_id"))
+        token = admit(Token(), self.token, "token")
+        generation = admit(Integer(), self.generation, "generation")
+        return run_id, {"token": token, "generation": generation}
 
 
 def proven(claim: Claim, proof: Proof) -> Claim:
     """Return a claim with what proves it, where that is known already."""
     # No argument of the constructor: of a changed copy it would prove what was changed.
-    object.__setattr__(claim, "_proof", proof)
+    object.__setattr__(claim, "proof", proof)
     return claim
 
 

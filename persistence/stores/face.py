@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar
 from attrs import frozen
 
 from persistence import history
-from persistence.clock import milliseconds
+from persistence.clock import SystemClock, milliseconds
 from persistence.execute import apply
 from persistence.operation import Call, Query
 from persistence.reading import counting
@@ -79,17 +79,23 @@ class Operations:
         """Return the plain values of a call's arguments; those that are known need no judging.
 
         Raises:
-            InvalidArgument: As `Admission`; and a duration that, by an explicit clock, ends after
-                the year 9999. No other clock is near it.
+            InvalidArgument: As `Admission` and `within_time`.
         """
         plain = admission(values, known)
         if self.engine.clock is not None:
-            for param in admission.params:
-                if isinstance(param.kind, Duration):
-                    end = milliseconds(self.engine.clock) + int(plain[param.name] or 0)
-                    if end > MAX_INSTANT:
-                        raise InvalidArgument(param.name, "a timedelta that ends by 9999-12-31")
+            self.within_time(admission, plain)
         return plain
+
+    def within_time(self, admission: Admission, plain: Row) -> None:
+        """Refuse what an explicit clock cannot say; no other clock is near it.
+
+        Raises:
+            InvalidArgument: A duration that ends after the year 9999.
+        """
+        now = milliseconds(self.engine.clock or SystemClock())
+        for param in admission.params:
+            if isinstance(param.kind, Duration) and now + int(plain[param.name] or 0) > MAX_INSTANT:
+                raise InvalidArgument(param.name, "a timedelta that ends by 9999-12-31")
 
     def key(self, value: object, name: str | None = None) -> str:
         """Return a row's key; `name` is that of the argument, where it is not the column's.

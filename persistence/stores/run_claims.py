@@ -285,11 +285,10 @@ class RunClaims(RunSteps):
         self, runner_id: str, lease: timedelta, kind: HolderKind, token: bytes
     ) -> dict[str, Plain]:
         """Return the plain values of `claim`, and the project that a selection is asked for."""
-        admission = self.program.machine.transition("claim").admission
         known = holding(runner_id, kind)
         if self.engine.project is not None:
             known = {**known, "project": self.engine.project}
-        return self.admitted(admission, {"lease": lease, "token": token}, known)
+        return self.admitted(self.program.given["claim"], {"lease": lease, "token": token}, known)
 
     @property
     def _session(self) -> Kind:

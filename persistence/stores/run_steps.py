@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from persistence.execute import apply
 from persistence.operation import Call
-from persistence.stores.claims import claim_of
+from persistence.stores.claims import Claim, claim_of
 from persistence.stores.face import Operations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from persistence.operation import Caller, Operation, Tell
-    from persistence.stores.claims import Claim
     from statemachine.kinds import JsonValue
     from statemachine.machines import Run, RunOutcome
     from statemachine.outcome import Refused
@@ -44,8 +43,10 @@ class RunSteps(Operations):
             InvalidArgument: No claim, or a value out of its bounds; nothing was written.
         """
         program = self.program
-        run_id, shown = claim_of(claim).proof
-        params = self.admitted(program.machine.transition(name).admission, values, shown)
+        run_id, shown = (claim if type(claim) is Claim else claim_of(claim)).proof
+        params = program.given[name](values, shown)
+        if self.engine.clock is not None:
+            self.within_time(program.given[name], params)
         return apply(program, name, Call(caller, params, run_id), tell or program.moved)
 
 
