@@ -8,13 +8,26 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from attrs import field, frozen
 
 from statemachine.errors import InvalidArgument
-from statemachine.kinds import JUDGES, Kind, Plain
+from statemachine.kinds import (
+    JUDGES,
+    Boolean,
+    Choice,
+    Duration,
+    Instant,
+    Integer,
+    Kind,
+    Plain,
+    Text,
+)
 
 if TYPE_CHECKING:
     from statemachine.kinds import Row
     from statemachine.vocabulary import Param
 
-_Judged: TypeAlias = "tuple[str, Callable[[Any, object, str], Plain], Kind, bool]"
+_Judged: TypeAlias = "tuple[Callable[[Any, object, str], Plain], Kind, bool, bool]"
+
+_LASTING = (Text, Choice, Duration, Instant, Integer, Boolean)
+"""Kinds of which the very same value is judged the same again, and is small and no secret."""
 
 
 @frozen
@@ -26,14 +39,31 @@ class Admission:
     """
 
     params: tuple[Param, ...]
-    _plan: tuple[_Judged, ...] = field(init=False, repr=False, eq=False)
+    _plan: dict[str, _Judged] = field(init=False, repr=False, eq=False)
+    _required: tuple[str, ...] = field(init=False, repr=False, eq=False)
+    _absent: dict[str, Plain] = field(init=False, repr=False, eq=False)
+    _last: dict[str, tuple[object, Plain]] = field(factory=dict, init=False, repr=False, eq=False)
 
     @_plan.default
-    def _planned(self) -> tuple[_Judged, ...]:
-        return tuple((p.name, JUDGES[type(p.kind)], p.kind, p.optional) for p in self.params)
+    def _planned(self) -> dict[str, _Judged]:
+        return {
+            p.name: (JUDGES[type(p.kind)], p.kind, p.optional, isinstance(p.kind, _LASTING))
+            for p in self.params
+        }
+
+    @_required.default
+    def _needed(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self.params if not p.optional)
+
+    @_absent.default
+    def _left_out(self) -> dict[str, Plain]:
+        return {p.name: None for p in self.params if p.optional}
 
     def __call__(self, values: Mapping[str, object], known: Row | None = None) -> dict[str, Plain]:
         """Return the plain values of a call's arguments; an optional one left out is NULL.
+
+        A value that is the very one of the last call is not judged again: a worker gives its name
+        and its lease with each call.
 
         Args:
             values: What is given, in Python's form.
@@ -43,20 +73,24 @@ class Admission:
         Raises:
             InvalidArgument: An unknown or missing argument, or a value out of its bounds; names it.
         """
-        admitted: dict[str, Plain] = {} if known is None else {**known}
-        for name, judge, kind, optional in self._plan:
-            if name in admitted:
+        admitted = {**self._absent, **known} if known else {**self._absent}
+        for name, value in values.items():
+            planned = self._plan.get(name)
+            if planned is None:
+                raise InvalidArgument(name, f"one of the parameters {', '.join(self._plan)}")
+            judge, kind, optional, lasting = planned
+            if value is None and optional:
                 continue
-            value = values.get(name)
-            if value is not None or (not optional and name in values):
-                admitted[name] = judge(kind, value, name)
-            elif optional:
-                admitted[name] = None
-            else:
+            last = self._last.get(name)
+            if last is not None and last[0] is value:
+                admitted[name] = last[1]
+                continue
+            admitted[name] = plain = judge(kind, value, name)
+            if lasting:
+                self._last[name] = (value, plain)
+        for name in self._required:
+            if name not in admitted:
                 raise InvalidArgument(name, "given")
-        if not values.keys() <= admitted.keys():
-            unknown = next(name for name in values if name not in admitted)
-            raise InvalidArgument(unknown, f"one of the parameters {', '.join(admitted)}")
         return admitted
 
 

@@ -29,15 +29,12 @@ def canonical_json(value: object, field: str, max_bytes: int) -> str:
         InvalidArgument: Not JSON, a cycle, a non-finite number, an integer beyond ±2^53, text with
             U+0000 or a lone surrogate, more than 200 levels, or more than `max_bytes` bytes.
     """
-    try:
-        text = _sure_text(value)
-        if text is None:
-            _check_json(value, field, ())
-            text = rfc8785.dumps(_as_doubles(value)).decode()
-    except RecursionError as error:
-        raise InvalidArgument(field, "JSON of moderate depth") from error
-    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
-        raise InvalidArgument(field, "canonical JSON") from error
+    if value is None:
+        text = "null"
+    elif type(value) is dict and not value:
+        text = "{}"
+    else:
+        text = _text_of(value, field)
     if (len(text) if text.isascii() else len(text.encode())) > max_bytes:
         raise InvalidArgument(field, f"at most {max_bytes} bytes of canonical JSON")
     return text
@@ -48,19 +45,22 @@ def canonical_row(row: Mapping[str, None | bool | int | str]) -> str:
     return "".join(_chunks(row, 0))
 
 
-def _sure_text(value: object) -> str | None:
-    """Return the text where the standard library surely writes what RFC 8785 says.
+def _text_of(value: object, field: str) -> str:
+    """Return the text, by the standard library where it surely writes what RFC 8785 says.
 
     It writes floats otherwise, orders keys beyond ASCII otherwise, and writes what is refused.
     """
-    if value is None:
-        return "null"
-    if type(value) is dict and not value:
-        return "{}"
-    if not _is_sure(value, MAX_DEPTH):
-        return None
-    text = "".join(_chunks(value, 0))
-    return text if text.isascii() and _NUL not in text else None
+    try:
+        if _is_sure(value, MAX_DEPTH):
+            text = "".join(_chunks(value, 0))
+            if text.isascii() and _NUL not in text:
+                return text
+        _check_json(value, field, ())
+        return rfc8785.dumps(_as_doubles(value)).decode()
+    except RecursionError as error:
+        raise InvalidArgument(field, "JSON of moderate depth") from error
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
+        raise InvalidArgument(field, "canonical JSON") from error
 
 
 def _is_sure(value: Any, levels: int) -> bool:

@@ -34,6 +34,7 @@ MAX_INSTANT = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MILLISECOND
 MAX_DURATION = timedelta(days=36_525) // MILLISECOND
 TOKEN_BYTES = 32
 
+_NAMED = (str, enum.Enum)
 _NONE, _LONGEST = timedelta(), MAX_DURATION * MILLISECOND
 
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
@@ -279,7 +280,7 @@ def _truth(_: Boolean, value: object, field: str) -> bool:
 
 
 def _choice(kind: Choice, value: object, field: str) -> str:
-    text = kind.spellings.get(value) if isinstance(value, str | enum.Enum) else None
+    text = kind.spellings.get(value) if isinstance(value, _NAMED) else None
     if text is None:
         raise InvalidArgument(field, f"one of {', '.join(kind.texts)}")
     return text

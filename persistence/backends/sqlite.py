@@ -41,6 +41,12 @@ def path_of(url: str) -> str:
     return url.removeprefix("sqlite:///") if url.startswith("sqlite:") else url
 
 
+class _Local(threading.local):
+    """What is a thread's own."""
+
+    session: Session | None = None
+
+
 @define(eq=False)
 class SqliteBackend:
     """A SQLite database.
@@ -68,7 +74,7 @@ class SqliteBackend:
     busy_seconds: float
     now: Callable[[], int]
     dialect: SqliteDialect = SQLITE
-    _local: threading.local = field(factory=threading.local, init=False)
+    _local: _Local = field(factory=_Local, init=False)
     _shared: Session | None = field(default=None, init=False)
     _lock: threading.RLock = field(factory=threading.RLock, init=False)
     _open: list[Session] = field(factory=list, init=False)
@@ -106,7 +112,7 @@ class SqliteBackend:
         if self._closed:
             msg = "the store is closed"
             raise StoreUnavailable(msg)
-        session: Session | None = getattr(self._local, "session", None)
+        session = self._local.session
         try:
             found = os.stat(self.path)  # noqa: PTH116  # at every call: half of what Path costs
         except OSError as error:

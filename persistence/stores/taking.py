@@ -26,10 +26,20 @@ def holding(runner_id: object, holder_kind: object) -> Row:
     Raises:
         InvalidArgument: The runner's id is no key, or the kind neither `session` nor `host`.
     """
+    if type(runner_id) is str and isinstance(holder_kind, str):
+        return _holding(runner_id, holder_kind)
+    return _judged(runner_id, holder_kind)
+
+
+def _judged(runner_id: object, holder_kind: object) -> Row:
     kind = _RUNNERS.get(holder_kind) if isinstance(holder_kind, str) else None
     if kind is None:
         raise InvalidArgument("holder_kind", "session or host")
     return {"holder": admit(_KEY, runner_id, "runner_id"), "holder_kind": kind}
+
+
+# A worker names itself with each call.
+_holding = functools.lru_cache(maxsize=256)(_judged)
 
 
 def taking(
