@@ -1,12 +1,13 @@
 """The hand-written twin: the same guarded statements, straight on the driver.
 
-It works on the same tables, under the same triggers. It binds what it knows by heart, validates
-nothing, decodes nothing, and answers with the driver's tuples.
+It works on the same tables, under the same triggers, and leaves the same rows. It binds what it
+knows by heart, validates nothing, decodes nothing, and answers with the driver's tuples.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import secrets
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -40,8 +41,7 @@ Held: TypeAlias = tuple[str, str, int]
 _CLOCK = SystemClock()
 _LEASE_MS = LEASE // LEASE.resolution // 1000
 _BY = {ACTOR_BIND: RUNNER, ACTOR_KIND_BIND: "host"}
-_RESERVE: Mapping[str, object] = {
-    **_BY,
+_FACTS: Mapping[str, object] = {
     "project": "default",
     "workflow": RUNNER,
     "source_ref": "bench",
@@ -49,7 +49,6 @@ _RESERVE: Mapping[str, object] = {
     "definition_digest": "sha256:0",
     "input": "null",
     "launch_options": "{}",
-    "facts_digest": sha256(b"bench").hexdigest(),
     "execution_mode": "headless",
     "origin_session_id": None,
     "affinity_runner_id": None,
@@ -58,6 +57,7 @@ _RESERVE: Mapping[str, object] = {
     "available_at": None,
     "max_attempts": MAX_ATTEMPTS,
 }
+_sorted_json = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 _TAKE: Mapping[str, object] = {
     **_BY,
     "holder": RUNNER,
@@ -163,8 +163,14 @@ class Twin:
         self.line.close()
 
     def _row(self, run_id: str) -> dict[str, object]:
-        bound = {"run_id": run_id, CALL_BIND: next(self._ids), NOW_BIND: milliseconds(_CLOCK)}
-        return {**_RESERVE, **bound}
+        facts = {**_FACTS, "run_id": run_id}
+        return {
+            **facts,
+            **_BY,
+            "facts_digest": sha256(_sorted_json(facts).encode()).hexdigest(),
+            CALL_BIND: next(self._ids),
+            NOW_BIND: milliseconds(_CLOCK),
+        }
 
     def _taking(self, key: str | None) -> dict[str, object]:
         return {
