@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from persistence.batching import at_once
+from persistence.call import call_of
 from persistence.disagreement import compared, rows, steps
 from persistence.execute import apply
-from persistence.operation import Call
 from persistence.refusal import explain
 from persistence.trial import CALLER, Trial, answer_of, disagreement, slot_of
 from statemachine import simulate
@@ -56,11 +56,11 @@ def try_cell(
 
 
 def _alone(program: Program, name: str, key: str, params: Row) -> Operation[Row | Refused]:
-    return apply(program, name, Call(CALLER, params, key), program.row)
+    return apply(program, name, call_of(CALLER, params, key), program.row)
 
 
 def _in_a_batch(program: Program, name: str, key: str, params: Row) -> Operation[Row | Refused]:
-    call = Call(CALLER, params, key)
+    call = call_of(CALLER, params, key)
     moved = yield from at_once(program, name, [call])
     if moved:
         return moved[0]

@@ -29,9 +29,10 @@ from statemachine.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from persistence.call import Call
     from persistence.codec import Answered
     from persistence.compile import Program
-    from persistence.operation import Call, Operation
+    from persistence.operation import Operation
     from statemachine.kinds import Row
     from statemachine.outcome import Refused
     from statemachine.parts import Transition
@@ -72,13 +73,7 @@ def apply_many(
 def at_once(program: Program, name: str, calls: Sequence[Call]) -> Operation[dict[int, Answered]]:
     """Move what can be moved by one statement; nothing where another row is in the way of one."""
     names = [param.name for param in program.machine.transition(name).params]
-    bound: dict[str, object] = {p: [call.params[p] for call in calls] for p in names}
-    bound |= {
-        KEY_BIND: [call.key for call in calls],
-        CALL_BIND: [call.caller.call for call in calls],
-        ACTOR_BIND: [call.caller.actor.name for call in calls],
-        ACTOR_KIND_BIND: [call.caller.actor.kind for call in calls],
-    }
+    bound = {name: [call.params[name] for call in calls] for name in (*names, *_OWN)}
     statement = update_many(program, name)
     fragile = statement.entering or any(call.caller.given for call in calls)
     try:

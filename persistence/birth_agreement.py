@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
+from persistence.call import call_of
 from persistence.disagreement import Difference, compared, rows, steps
 from persistence.execute import create
-from persistence.operation import Call
 from persistence.trial import CALLER, Trial, answer_of, disagreement, slot_of
 from statemachine import simulate
 from statemachine.errors import IllegalTransition, UniquenessConflict
@@ -88,7 +88,7 @@ def _made(machine: Machine, birth: Birth) -> Moved:
 
 
 def _answer(scratch: Scratch, birth: Birth, call: str = CALLER.call) -> Found:
-    program, made = scratch.program, Call(CALLER._replace(call=call), birth.params)
+    program, made = scratch.program, call_of(CALLER._replace(call=call), birth.params)
     return answer_of(scratch, create(program, birth.creation, made, program.row))
 
 

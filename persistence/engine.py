@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from attrs import define, evolve, field
 
 from persistence import layout
+from persistence.call import Caller
 from persistence.compile import Program
-from persistence.operation import Answer, Caller, Clash, Direct
+from persistence.operation import Answer, Clash, Direct
 from persistence.process import PROCESS
 from statemachine.errors import InvalidArgument, SqlatchError
 from statemachine.kinds import Duration, Text, admit
@@ -123,7 +124,8 @@ class Engine:
         if pid != PROCESS.pid:
             prefix, numbers = secrets.token_hex(12), itertools.count()
             self._calls = (PROCESS.pid, prefix, numbers)
-        return Caller(who, f"{prefix}-{next(numbers):x}")
+        # As `Caller` makes it, whose own constructor is a function of Python's.
+        return tuple.__new__(Caller, (who, f"{prefix}-{next(numbers):x}", False))
 
     def run(self, operation: Operation[_T]) -> _T:
         """Run an operation, each statement on its own or in the thread's open transaction."""

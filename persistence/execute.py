@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 from attrs import evolve
 
 from persistence import history
-from persistence.binds import (
-    ACTOR_BIND,
-    ACTOR_KIND_BIND,
-    CALL_BIND,
-    EXCLUDE_BIND,
-    KEY_BIND,
-)
+from persistence.binds import EXCLUDE_BIND
+from persistence.call import call_of
 from persistence.compile import (
     Statement,
     rule_of_index,
@@ -33,26 +28,16 @@ from statemachine.outcome import Reason, Refused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from persistence.call import Call, Caller
     from persistence.codec import Answered
     from persistence.compile import Program
-    from persistence.operation import Call, Caller, Operation, Tell
+    from persistence.operation import Operation, Tell
     from statemachine.kinds import Row
 
 _T = TypeVar("_T")
 
 ATTEMPTS = 3
 """How often a call is tried that would have succeeded by the time its refusal was explained."""
-
-
-def _bound(call: Call) -> dict[str, object]:
-    caller = call.caller
-    return {
-        **call.params,
-        KEY_BIND: call.key,
-        CALL_BIND: caller.call,
-        ACTOR_BIND: caller.actor.name,
-        ACTOR_KIND_BIND: caller.actor.kind,
-    }
 
 
 def apply(
@@ -81,7 +66,7 @@ def apply(
     statement = program.update[name]
     fragile = statement.entering or call.caller.given
     otherwise = partial(_not_moved, program, name, call, tell, attempt)
-    return Direct(statement, _bound(call), fragile, tell, otherwise)
+    return Direct(statement, call.params, fragile, tell, otherwise)
 
 
 def _not_moved(  # noqa: PLR0917 - what `apply` was given, and how it went
@@ -151,7 +136,7 @@ def create(
         StoreBusy: Whatever was in the way was gone when it was looked for, time and again.
     """
     otherwise = partial(_not_created, program, name, call, tell, attempt)
-    return Direct(program.insert[name], _bound(call), True, tell, otherwise)
+    return Direct(program.insert[name], call.params, True, tell, otherwise)
 
 
 def _not_created(  # noqa: PLR0917 - what `create` was given, and how it went
@@ -231,8 +216,7 @@ def take_next(
     Returns:
         What is made of the row, or a refusal: `nothing` to take, or all `locked` just now.
     """
-    bound = _bound(call)
-    bound[EXCLUDE_BIND] = program.dialect.as_list(exclude)
+    bound = {**call.params, EXCLUDE_BIND: program.dialect.as_list(exclude)}
     statement = program.next[name]
     fragile = statement.entering or call.caller.given
     otherwise = partial(_none_taken, program, name, call, tell, exclude)
@@ -262,7 +246,7 @@ def _none_taken(  # noqa: PLR0917 - what `take_next` was given, and how it went
     if clash is not None:
         return (yield from _take_by_key(program, name, call, tell, exclude))
     if program.dialect.row_locks:
-        bound = _bound(call) | {EXCLUDE_BIND: program.dialect.as_list(exclude)}
+        bound = {**call.params, EXCLUDE_BIND: program.dialect.as_list(exclude)}
         answer = yield Query(program.look(name), bound)
         if answer.rows[0][0] is not None:
             return Refused(transition=name, reason=Reason.LOCKED)
@@ -276,12 +260,14 @@ def _take_by_key(
     losers = list(exclude)
     transition = program.machine.selection(name).transition
     for _ in range(ATTEMPTS):
-        bound = _bound(call) | {EXCLUDE_BIND: program.dialect.as_list(losers)}
+        bound = {**call.params, EXCLUDE_BIND: program.dialect.as_list(losers)}
         answer = yield Query(program.look(name), bound)
         key = answer.rows[0][0]
         if key is None:
             return Refused(transition=name, reason=Reason.NOTHING)
-        outcome = yield from apply(program, transition, call._replace(key=key), tell)
+        outcome = yield from apply(
+            program, transition, call_of(call.caller, call.params, key), tell
+        )
         if not isinstance(outcome, Refused):
             return outcome
         losers.append(key)

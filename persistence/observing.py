@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from attrs import field, frozen
 
+from persistence.call import call_of
 from persistence.clock import milliseconds
 from persistence.compile import Program
 from persistence.execute import apply, create
-from persistence.operation import Call
 from persistence.refusal import read
 from statemachine.errors import InvalidArgument, SqlatchError
 from statemachine.linearize import Observed
@@ -23,7 +23,8 @@ from statemachine.outcome import Refused
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from persistence.operation import Answer, Caller, Operation, Query
+    from persistence.call import Caller
+    from persistence.operation import Answer, Operation, Query
     from persistence.store import Store
     from statemachine.kinds import Row
     from statemachine.linearize import Answer as Seen
@@ -74,7 +75,7 @@ class Observer:
         """Make a creation, given plain values; returns the plain row."""
         key = str(params[self._key_param(name)])
         caller = self.store.engine.caller(call)
-        operation = create(self.program, name, Call(caller, params), self.program.row)
+        operation = create(self.program, name, call_of(caller, params), self.program.row)
         row = self._noted(key, name, params, caller, operation)
         assert row is not None, "a creation answers a row"
         assert not isinstance(row, Refused), "and refuses by an error"
@@ -83,7 +84,7 @@ class Observer:
     def apply(self, name: str, key: str, params: Row, call: str | None = None) -> Row | Refused:
         """Make a transition, given plain values; returns the plain row, or why it did not move."""
         caller = self.store.engine.caller(call)
-        operation = apply(self.program, name, Call(caller, params, key), self.program.row)
+        operation = apply(self.program, name, call_of(caller, params, key), self.program.row)
         answer = self._noted(key, name, params, caller, operation)
         assert answer is not None, "a transition answers a row or a refusal"
         return answer

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from attrs import define, field
 
 from statemachine.errors import SqlatchError
-from statemachine.outcome import NOBODY, Actor
 
 if TYPE_CHECKING:
     from persistence.compile import Statement
-    from statemachine.kinds import Row
 
 _T = TypeVar("_T")
 
@@ -76,38 +74,6 @@ class Clash(SqlatchError):
 
 Tell: TypeAlias = Callable[[Cells], _T]
 """Makes of a moved row's cells what a call answers."""
-
-
-class Caller(NamedTuple):
-    """Who calls, and under which id.
-
-    Attributes:
-        actor: Who.
-
-        call: The call's id.
-
-        given: Whether the caller chose the id, and may have used it before.
-    """
-
-    actor: Actor = NOBODY
-    call: str = "unnamed"
-    given: bool = False
-
-
-class Call(NamedTuple):
-    """One call.
-
-    Attributes:
-        caller: Who calls, under which id.
-
-        params: Its plain values.
-
-        key: Of the row; empty where the call names none.
-    """
-
-    caller: Caller
-    params: Row
-    key: str = ""
 
 
 @define(eq=False)

@@ -10,13 +10,14 @@ from attrs import evolve
 from persistence import history
 from persistence.binds import KEY_BIND
 from persistence.compile import rule_of_index
-from persistence.operation import Call, Operation, Query
+from persistence.operation import Operation, Query
 from statemachine.errors import IdentityConflict, IllegalTransition
 from statemachine.outcome import LostLease, Reason, Refused
 from statemachine.simulate import decide
 from statemachine.vocabulary import Param, Set
 
 if TYPE_CHECKING:
+    from persistence.call import Call
     from persistence.codec import Answered
     from persistence.compile import Program
     from statemachine.kinds import Plain, Row

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from persistence.call import Caller
 from persistence.disagreement import Difference, Disagreement
-from persistence.operation import Caller
 from statemachine.errors import SqlatchError
 from statemachine.interpret import holds
 from statemachine.outcome import Actor

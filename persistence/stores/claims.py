@@ -56,9 +56,7 @@ class Claim:
 
     def renewed(self, run: Run) -> Claim:
         """Return the claim with the record of a later step; what proves it stays the same."""
-        again = Claim(run, self.token)
-        object.__setattr__(again, "proof", self.proof)
-        return again
+        return proven(run, self.token, self.proof)
 
     @functools.cached_property
     def proof(self) -> Proof:
@@ -73,8 +71,9 @@ class Claim:
         return run_id, {"token": token, "generation": generation}
 
 
-def proven(claim: Claim, proof: Proof) -> Claim:
+def proven(run: Run, token: bytes, proof: Proof) -> Claim:
     """Return a claim with what proves it, where that is known already."""
+    claim = Claim(run, token)
     # No argument of the constructor: of a changed copy it would prove what was changed.
     object.__setattr__(claim, "proof", proof)
     return claim

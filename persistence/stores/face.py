@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar
 from attrs import frozen
 
 from persistence import history
+from persistence.call import call_of
 from persistence.clock import SystemClock, milliseconds
 from persistence.execute import apply
-from persistence.operation import Call, Query
+from persistence.operation import Query
 from persistence.reading import counting
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import MAX_INSTANT, Duration, Integer, admit
@@ -18,9 +19,10 @@ from statemachine.kinds import MAX_INSTANT, Duration, Integer, admit
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from persistence.call import Caller
     from persistence.compile import Program
     from persistence.engine import Engine
-    from persistence.operation import Caller, Operation, Tell
+    from persistence.operation import Operation, Tell
     from statemachine.admission import Admission
     from statemachine.kinds import Plain, Row
     from statemachine.outcome import Event, Refused
@@ -71,7 +73,7 @@ class Operations:
             InvalidArgument: A value out of its bounds; nothing was written.
         """
         params = self.admitted(self.program.machine.transition(name).admission, values)
-        return apply(self.program, name, Call(caller, params, self.key(key)), tell)
+        return apply(self.program, name, call_of(caller, params, self.key(key)), tell)
 
     def admitted(
         self, admission: Admission, values: Mapping[str, object], known: Row | None = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from persistence.binds import LIMIT_BIND
+from persistence.call import call_of
 from persistence.execute import create
-from persistence.operation import Call, Query
+from persistence.operation import Query
 from persistence.reading import AFTER_BIND, STATES_BIND, Listing, listing
 from persistence.refusal import read
 from persistence.stores.deliveries import DEFAULT_LIMIT, MAX_BATCH
@@ -91,7 +92,7 @@ class IntentRecords(Operations):
         row = admit_params([p for p in declared if p.name in given], given)
         facts = own_facts(fallback_facts, row)
         params = admit_params(declared, {**given, "fallback_facts": facts})
-        made = Call(self.engine.caller(call, actor), params)
+        made = call_of(self.engine.caller(call, actor), params)
         answered = self.program.row
         return create(self.program, name, made, lambda cells: self.record(answered(cells)))
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 
 from persistence.binds import LIMIT_BIND
+from persistence.call import call_of
 from persistence.execute import create
-from persistence.operation import Call, Query
+from persistence.operation import Query
 from persistence.reading import AFTER_BIND, STATES_BIND, Listing, listing
 from persistence.refusal import read
 from persistence.stores.claims import mint
@@ -118,7 +119,7 @@ class NotificationOperations(Operations):
         if notification_id is None:
             given["notification_id"] = _derived(run_id, attempt_id, notification_index)
         params = self.program.machine.creation("enqueue").admission(given)
-        made = Call(self.engine.caller(call, actor), params)
+        made = call_of(self.engine.caller(call, actor), params)
         row: Row
         try:
             row = yield from create(self.program, "enqueue", made, self.program.row)

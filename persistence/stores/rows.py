@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from persistence.batching import apply_many
 from persistence.binds import LIMIT_BIND
+from persistence.call import call_of
 from persistence.execute import create, take_next
-from persistence.operation import Call, Query
+from persistence.operation import Query
 from persistence.reading import AFTER_BIND, STATES_BIND, Listing, listing
 from persistence.refusal import read
 from persistence.retention import prune
@@ -63,7 +64,7 @@ class RowOperations(Operations):
                 written.
         """
         params = self.admitted(self.program.machine.creation(name).admission, values)
-        made = Call(self.engine.caller(call, actor), params)
+        made = call_of(self.engine.caller(call, actor), params)
         return create(self.program, name, made, self.program.moved)
 
     def apply(
@@ -108,7 +109,7 @@ class RowOperations(Operations):
                 raise InvalidArgument("calls", "of RowCall")
             params = self.admitted(admission, call.values)
             caller = self.engine.caller(call.call, actor)
-            given.append(Call(caller, params, self.key(call.key)))
+            given.append(call_of(caller, params, self.key(call.key)))
         rows = yield from apply_many(self.program, name, given)
         return [row if isinstance(row, Refused) else self.program.moved(row.cells) for row in rows]
 
@@ -140,7 +141,7 @@ class RowOperations(Operations):
         """
         selection = self.program.machine.selection(name)
         params = self.admitted(self.program.wanted[selection.name], values)
-        made = Call(self.engine.caller(call, actor), params)
+        made = call_of(self.engine.caller(call, actor), params)
         passed = self.excluded(exclude)
         return take_next(self.program, name, made, self.program.moved, passed)
 

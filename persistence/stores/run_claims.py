@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from persistence.batching import apply_many, choose_many
+from persistence.call import Call, call_of
 from persistence.engine import actor_of
 from persistence.execute import take_next
-from persistence.operation import Call
 from persistence.refusal import read
 from persistence.stores.claims import (
     Claim,
@@ -191,7 +191,7 @@ class RunClaims(RunSteps):
         if session_id is not None:
             params["session_id"] = admit(self._session, session_id, "session_id")
         caller = self.engine.caller(call, actor, runner(kind, runner_id))
-        return self._next(f"claim_next_{kind}", Call(caller, params), token, exclude)
+        return self._next(f"claim_next_{kind}", call_of(caller, params), token, exclude)
 
     def claim_many(
         self,
@@ -234,7 +234,7 @@ class RunClaims(RunSteps):
             return (yield from self._at_once(takes, tokens, who, passed))
         claims: list[Claim] = []
         for number, (own, params) in enumerate(zip(tokens, takes, strict=True)):
-            one = Call(self.engine.caller(part_of(call, number), who), params)
+            one = call_of(self.engine.caller(part_of(call, number), who), params)
             claim = yield from self._next("claim_headless", one, own, passed)
             if isinstance(claim, Refused):
                 break
@@ -252,7 +252,7 @@ class RunClaims(RunSteps):
         name = self._scoped("claim_headless")
         keys = yield from choose_many(self.program, name, takes[0], len(tokens), passed)
         calls = [
-            Call(self.engine.caller(None, who), params, key)
+            call_of(self.engine.caller(None, who), params, key)
             for key, params in zip(keys, takes, strict=False)
         ]
         rows = yield from apply_many(self.program, "claim", calls)
@@ -274,7 +274,7 @@ class RunClaims(RunSteps):
         program = self.program
         place = program.places
         shown = {"token": params["token"], "generation": cells[place["lease_generation"]]}
-        return proven(Claim(program.moved(cells), token), (cells[place["run_id"]], shown))
+        return proven(program.moved(cells), token, (cells[place["run_id"]], shown))
 
     def _with(self, token: bytes) -> Tell[Claim]:
         """Return how a claim is told that this token proves."""

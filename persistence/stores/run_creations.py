@@ -8,9 +8,9 @@ import secrets
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from persistence.call import call_of
 from persistence.clock import SystemClock
 from persistence.execute import create, created_before
-from persistence.operation import Call
 from persistence.stores.claims import Claim, mint
 from persistence.stores.face import Operations
 from persistence.stores.taking import holding
@@ -24,7 +24,8 @@ from statemachine.outcome import Actor, Reason, Refused
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from persistence.operation import Caller, Cells, Operation, Tell
+    from persistence.call import Caller
+    from persistence.operation import Cells, Operation, Tell
     from statemachine.kinds import JsonValue, Plain, Row
     from statemachine.machines import Run
 
@@ -225,7 +226,7 @@ class RunCreations(Operations):
         facts = self._judged(given)
         if minted and caller.given:
             return self._create_once(name, facts, taken, caller, tell)
-        made = Call(caller, {**facts, **taken, "facts_digest": digest_of(facts)})
+        made = call_of(caller, {**facts, **taken, "facts_digest": digest_of(facts)})
         return create(self.program, name, made, tell)
 
     def _create_once(
@@ -235,7 +236,7 @@ class RunCreations(Operations):
         before = yield from created_before(self.program, name, caller)
         if before is not None:
             facts["run_id"] = before
-        made = Call(caller, {**facts, **taken, "facts_digest": digest_of(facts)})
+        made = call_of(caller, {**facts, **taken, "facts_digest": digest_of(facts)})
         return (yield from create(self.program, name, made, tell))
 
     def _judged(self, given: dict[str, object]) -> dict[str, Plain]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from persistence.batching import apply_many
+from persistence.call import call_of
 from persistence.engine import actor_of
-from persistence.operation import Call
 from persistence.stores.claims import Claim, claim_of
 from persistence.stores.face import MAX_LISTED, items_of
 from persistence.stores.run_steps import RunSteps, failing
@@ -169,7 +169,7 @@ class RunHolding(RunSteps):
             key, shown = claim_of(end.claim).proof
             values = {"outcome": end.outcome, "result": end.result}
             caller = self.engine.caller(end.call, who)
-            calls.append(Call(caller, admission(values, shown), key))
+            calls.append(call_of(caller, admission(values, shown), key))
         rows = yield from apply_many(self.program, "finish", calls)
         return [row if isinstance(row, Refused) else self.program.moved(row.cells) for row in rows]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from persistence.call import call_of
 from persistence.execute import ATTEMPTS, take_next
-from persistence.operation import Call
 from persistence.refusal import read, recall
 from persistence.stores.claims import AlreadyFinal, Cancelled, CancelRequested, part_of
 from persistence.stores.face import limit_of
@@ -120,7 +120,7 @@ class RunMoves(RunSteps):
         ids = {name: None if call is None else part_of(call, name) for name in _CANCELLING}
         for name, one in ids.items():
             if one is not None:
-                asked = Call(self.engine.caller(one, actor), {}, key)
+                asked = call_of(self.engine.caller(one, actor), {}, key)
                 before = yield from recall(self.program, name, asked)
                 if before is not None and not isinstance(before, Refused):
                     return _called_off(name, self.program.record(before))
@@ -150,7 +150,7 @@ class RunMoves(RunSteps):
             values = {"error_message": LOST_MESSAGE} if admission.params else {}
             params = {**admission(values), "project": self.engine.project}
             while len(ended) < most:
-                ending = Call(self.engine.caller(None, actor), params)
+                ending = call_of(self.engine.caller(None, actor), params)
                 run = yield from take_next(
                     self.program, f"{name}{scope}", ending, self.program.moved
                 )

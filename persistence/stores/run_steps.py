@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from persistence.call import call_of
 from persistence.execute import apply
-from persistence.operation import Call
 from persistence.stores.claims import Claim, claim_of
 from persistence.stores.face import Operations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from persistence.operation import Caller, Operation, Tell
+    from persistence.call import Caller
+    from persistence.operation import Operation, Tell
     from statemachine.kinds import JsonValue
     from statemachine.machines import Run, RunOutcome
     from statemachine.outcome import Refused
@@ -47,7 +48,7 @@ class RunSteps(Operations):
         params = program.given[name](values, shown)
         if self.engine.clock is not None:
             self.within_time(program.given[name], params)
-        return apply(program, name, Call(caller, params, run_id), tell or program.moved)
+        return apply(program, name, call_of(caller, params, run_id), tell or program.moved)
 
 
 def failing(
