@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from persistence.batching import apply_many, choose_many
 from persistence.call import Call, call_of
-from persistence.engine import actor_of
+from persistence.engine import actor_of, key_of
 from persistence.execute import take_next
 from persistence.refusal import read
 from persistence.stores.claims import (
@@ -21,7 +21,7 @@ from persistence.stores.claims import (
 )
 from persistence.stores.face import limit_of
 from persistence.stores.run_steps import RunSteps
-from persistence.stores.taking import binding, holding, runner, taking
+from persistence.stores.taking import Holder, binding, holding
 from statemachine.kinds import Token, admit
 from statemachine.machines import HolderKind
 from statemachine.outcome import Actor, Refused
@@ -75,8 +75,9 @@ class RunClaims(RunSteps):
             InvalidArgument: Nothing was written.
         """
         token = mint(token)
-        values = taking(runner_id, lease, holder_kind, token)
-        caller = self.engine.caller(call, actor, runner(holder_kind, runner_id))
+        who = holding(runner_id, holder_kind)
+        values = {**who.plain, "lease": lease, "token": token}
+        caller = self.engine.caller(call, actor, who.actor)
         return self.call("claim", run_id, values, caller, self._with(token))
 
     def claim_for_control(
@@ -92,7 +93,8 @@ class RunClaims(RunSteps):
         """Hold a queued or parked run where it is, without beginning it."""
         token = mint(token)
         values = {"holder": holder, "lease": lease, "token": token}
-        caller = self.engine.caller(call, actor, runner(HolderKind.CONTROL, holder))
+        itself = Actor(HolderKind.CONTROL.value, key_of(holder, "holder"))
+        caller = self.engine.caller(call, actor, itself)
         return self.call("claim_for_control", run_id, values, caller, self._with(token))
 
     def rebind(
@@ -118,14 +120,15 @@ class RunClaims(RunSteps):
         """
         token = mint(token)
         bound = binding(workflow, source_ref, source, definition_digest, expected_source_ref)
-        values = {**bound, **taking(runner_id, lease, holder_kind, token)}
+        who = holding(runner_id, holder_kind)
+        values = {**bound, **who.plain, "lease": lease, "token": token}
         params = self.admitted(self.program.machine.transition("rebind").admission, values)
         row, _ = yield from read(self.program, self.key(run_id))
         names = ("source_ref", "source", "definition_digest")
         parked = row if row is not None and row["status"] == "parked" else None
         if parked is not None and all(parked[name] == params[name] for name in names):
             return Unchanged(self.program.record(parked))
-        caller = self.engine.caller(call, actor, runner(holder_kind, runner_id))
+        caller = self.engine.caller(call, actor, who.actor)
         return (yield from self.call("rebind", run_id, values, caller, self._with(token)))
 
     def rebind_held(
@@ -146,8 +149,7 @@ class RunClaims(RunSteps):
         """Give a run that is held another source; generation and attempts are kept."""
         held = claim_of(claim)
         bound = binding(workflow, source_ref, source, definition_digest, expected_source_ref)
-        holder = holding(runner_id, holder_kind)
-        values = {**bound, **holder, "lease": lease}
+        values = {**bound, **holding(runner_id, holder_kind).plain, "lease": lease}
         caller = self.engine.caller(call, actor)
         return self.held("rebind_held", held, values, caller, self._with(held.token))
 
@@ -187,10 +189,11 @@ class RunClaims(RunSteps):
         """
         token = mint(token)
         kind = HolderKind.HOST if session_id is None else HolderKind.SESSION
-        params = self._taken(runner_id, lease, kind, token)
+        who = holding(runner_id, kind)
+        params = self._taken(who, lease, token)
         if session_id is not None:
             params["session_id"] = admit(self._session, session_id, "session_id")
-        caller = self.engine.caller(call, actor, runner(kind, runner_id))
+        caller = self.engine.caller(call, actor, who.actor)
         return self._next(f"claim_next_{kind}", call_of(caller, params), token, exclude)
 
     def claim_many(
@@ -225,9 +228,10 @@ class RunClaims(RunSteps):
             InvalidArgument: Nothing was written.
         """
         most, seed = limit_of(limit, MAX_CLAIMED), mint(token)
-        shared = self._taken(runner_id, lease, HolderKind.HOST, seed)
+        holder = holding(runner_id, HolderKind.HOST)
+        shared = self._taken(holder, lease, seed)
         tokens = [derived(seed, number) for number in range(most)]
-        who = runner(HolderKind.HOST, runner_id) if actor is None else actor_of(actor)
+        who = holder.actor if actor is None else actor_of(actor)
         takes = [{**shared, "token": admit(_TOKEN, own, "token")} for own in tokens]
         passed = self.excluded(exclude)
         if call is None:
@@ -281,13 +285,9 @@ class RunClaims(RunSteps):
         moved = self.program.moved
         return lambda cells: Claim(moved(cells), token)
 
-    def _taken(
-        self, runner_id: str, lease: timedelta, kind: HolderKind, token: bytes
-    ) -> dict[str, Plain]:
+    def _taken(self, who: Holder, lease: timedelta, token: bytes) -> dict[str, Plain]:
         """Return the plain values of `claim`, and the project that a selection is asked for."""
-        known = holding(runner_id, kind)
-        if self.engine.project is not None:
-            known = {**known, "project": self.engine.project}
+        known = {**who.plain, "project": self.engine.project}
         return self.admitted(self.program.given["claim"], {"lease": lease, "token": token}, known)
 
     @property

@@ -173,7 +173,7 @@ class RunCreations(Operations):
         taken = self.admitted(
             _LEASE,
             {
-                **holding(runner_id, by_session if holder_kind is None else holder_kind),
+                **holding(runner_id, by_session if holder_kind is None else holder_kind).plain,
                 "token": token,
                 "lease": lease,
             },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import Text, admit
@@ -12,45 +12,46 @@ from statemachine.machines import HolderKind
 from statemachine.outcome import Actor
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from statemachine.kinds import JsonValue, Row
 
 _KEY = Text()
 _RUNNERS: Mapping[str, str] = {kind: kind.value for kind in (HolderKind.SESSION, HolderKind.HOST)}
 
 
-def holding(runner_id: object, holder_kind: object) -> Row:
-    """Return who is to hold a lease, in plain form.
+class Holder(NamedTuple):
+    """A runner that is to hold a lease.
+
+    Attributes:
+        plain: What a taking transition is given of it, in plain form.
+
+        actor: The runner itself, as who calls.
+    """
+
+    plain: Row
+    actor: Actor
+
+
+def holding(runner_id: object, holder_kind: object) -> Holder:
+    """Return who is to hold a lease.
 
     Raises:
         InvalidArgument: The runner's id is no key, or the kind neither `session` nor `host`.
     """
     if type(runner_id) is str and isinstance(holder_kind, str):
-        return _holding(runner_id, holder_kind)
-    return _judged(runner_id, holder_kind)
+        return _named(runner_id, holder_kind)
+    return _holder(runner_id, holder_kind)
 
 
-def _judged(runner_id: object, holder_kind: object) -> Row:
+def _holder(runner_id: object, holder_kind: object) -> Holder:
     kind = _RUNNERS.get(holder_kind) if isinstance(holder_kind, str) else None
     if kind is None:
         raise InvalidArgument("holder_kind", "session or host")
-    return {"holder": admit(_KEY, runner_id, "runner_id"), "holder_kind": kind}
+    name = str(admit(_KEY, runner_id, "runner_id"))
+    return Holder({"holder": name, "holder_kind": kind}, Actor(kind, name))
 
 
 # A worker names itself with each call.
-_holding = functools.lru_cache(maxsize=256)(_judged)
-
-
-def taking(
-    runner_id: str, lease: timedelta, holder_kind: HolderKind | str, token: bytes
-) -> Mapping[str, object]:
-    """Return what a taking transition is given.
-
-    Raises:
-        InvalidArgument: As for `holding`.
-    """
-    return {**holding(runner_id, holder_kind), "lease": lease, "token": token}
+_named = functools.lru_cache(maxsize=256)(_holder)
 
 
 def binding(
@@ -64,11 +65,3 @@ def binding(
         "definition_digest": digest,
         "expected_source_ref": expected,
     }
-
-
-def runner(kind: HolderKind | str, name: object) -> Actor:
-    """Return the runner itself as who calls; an id that is no key is refused elsewhere."""
-    return _actor(str(kind), name if isinstance(name, str) else "")
-
-
-_actor = functools.lru_cache(maxsize=256)(Actor)
