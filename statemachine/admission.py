@@ -75,18 +75,17 @@ class Admission:
         """
         admitted = {**self._absent, **known} if known else {**self._absent}
         for name, value in values.items():
-            planned = self._plan.get(name)
-            if planned is None:
-                raise InvalidArgument(name, f"one of the parameters {', '.join(self._plan)}")
-            judge, kind, optional, lasting = planned
-            if value is None and optional:
-                continue
             last = self._last.get(name)
             if last is not None and last[0] is value:
                 admitted[name] = last[1]
                 continue
-            admitted[name] = plain = judge(kind, value, name)
-            if lasting:
+            planned = self._plan.get(name)
+            if planned is None:
+                raise InvalidArgument(name, f"one of the parameters {', '.join(self._plan)}")
+            judge, kind, optional, lasting = planned
+            plain = None if value is None and optional else judge(kind, value, name)
+            admitted[name] = plain
+            if lasting or value is None:
                 self._last[name] = (value, plain)
         for name in self._required:
             if name not in admitted:
