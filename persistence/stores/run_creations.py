@@ -245,14 +245,16 @@ class RunCreations(Operations):
             raise InvalidArgument("project", "one: this store is opened for all projects")
         if given["run_id"] is None:
             given["run_id"] = self._mint(given["workflow"])
-        if given["launch_options"] is None:
-            given["launch_options"] = {}
         if given["execution_mode"] is None:
             headless = given["origin_session_id"] is None
             given["execution_mode"] = (
                 ExecutionMode.HEADLESS if headless else ExecutionMode.INTERACTIVE
             )
-        facts = _FACTS(given, {"project": self.engine.project})
+        known = {"project": self.engine.project}
+        if given["launch_options"] is None:
+            del given["launch_options"]
+            known["launch_options"] = "{}"
+        facts = _FACTS(given, known)
         if facts["execution_mode"] == "interactive" and facts["origin_session_id"] is None:
             raise InvalidArgument("origin_session_id", "given for an interactive run")
         if facts["parent_run_id"] == facts["run_id"]:
