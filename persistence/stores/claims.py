@@ -54,10 +54,6 @@ class Claim:
         assert self.run.lease_expires_at is not None
         return self.run.lease_expires_at
 
-    def renewed(self, run: Run) -> Claim:
-        """Return the claim with the record of a later step; what proves it stays the same."""
-        return proven(run, self.token, self.proof)
-
     @functools.cached_property
     def proof(self) -> Proof:
         """What a holder's call presents.

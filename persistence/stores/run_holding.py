@@ -9,7 +9,7 @@ from attrs import frozen
 from persistence.batching import apply_many
 from persistence.call import call_of
 from persistence.engine import actor_of
-from persistence.stores.claims import Claim, claim_of
+from persistence.stores.claims import Claim, claim_of, proven
 from persistence.stores.face import MAX_LISTED, items_of
 from persistence.stores.run_steps import RunSteps, failing
 from statemachine.errors import InvalidArgument
@@ -72,7 +72,7 @@ class RunHolding(RunSteps):
             held,
             {"lease": lease},
             self.engine.caller(None, actor),
-            lambda cells: held.renewed(moved(cells)),
+            lambda cells: proven(moved(cells), held.token, held.proof),
         )
 
     def release_control(
