@@ -42,9 +42,11 @@ def test_row_is_written_alike(row: dict[str, None | bool | int | str]) -> None:
     assert canonical_row(row) == canonical_json(row, "row", 2**20)
 
 
-@pytest.mark.parametrize("text", ["é" * 3, "aa" * 3])
-def test_bound_is_in_bytes(text: str) -> None:
-    """The bound counts bytes of UTF-8, quotes included."""
-    assert canonical_json(text, "value", 8) == f'"{text}"'
-    with pytest.raises(InvalidArgument):
-        canonical_json(text, "value", 7)
+@pytest.mark.parametrize("value", ["é" * 3, "aa" * 3, None, {}, [], {"a": 1}, {"é": 1.5}])
+def test_bound_is_in_bytes(value: object) -> None:
+    """The bound counts bytes of UTF-8, quotes included, of every value."""
+    size = len(rfc8785.dumps(value))  # type: ignore[arg-type]  # JSON, all of them
+
+    assert len(canonical_json(value, "value", size).encode()) == size
+    with pytest.raises(InvalidArgument, match=f"at most {size - 1} bytes"):
+        canonical_json(value, "value", size - 1)
