@@ -36,7 +36,8 @@ def canonical_json(value: object, field: str, max_bytes: int) -> str:
     try:
         # The standard library writes floats otherwise, orders keys beyond ASCII otherwise, and
         # writes what is refused; where none of it can be, it is three times as fast.
-        text = "".join(_chunks(value, 0)) if _is_sure(value, MAX_DEPTH) else ""
+        sure = _sure(value, MAX_DEPTH)
+        text = "" if sure is _UNSURE else "".join(_chunks(sure, 0))
         if not text or not text.isascii() or _NUL in text:
             _check_json(value, field, ())
             text = rfc8785.dumps(_as_doubles(value)).decode()
@@ -54,20 +55,32 @@ def canonical_row(row: Mapping[str, None | bool | int | str]) -> str:
     return "".join(_chunks(row, 0))
 
 
-def _is_sure(value: Any, levels: int) -> bool:
-    """Tell whether a value is of JSON's own types, without floats, and nested so deep at most."""
+def _sure(value: Any, levels: int) -> Any:
+    """Return a copy of a value of JSON's own types, without floats; `_UNSURE` of any other.
+
+    What is judged is what is written, whatever another thread does to the value meanwhile.
+    """
     kind = type(value)
     if kind is dict and levels:
-        for key, item in value.items():
-            if type(key) is not str or not (type(item) in _PLAIN or _is_sure(item, levels - 1)):
-                return False
+        copy: Any = value.copy()
+        for key, item in copy.items():
+            if type(key) is not str:
+                return _UNSURE
+            if type(item) not in _PLAIN:
+                copy[key] = inner = _sure(item, levels - 1)
+                if inner is _UNSURE:
+                    return _UNSURE
     elif kind is list and levels:
-        for item in value:
-            if not (type(item) in _PLAIN or _is_sure(item, levels - 1)):
-                return False
+        copy = value.copy()
+        for place, item in enumerate(copy):
+            if type(item) not in _PLAIN:
+                copy[place] = inner = _sure(item, levels - 1)
+                if inner is _UNSURE:
+                    return _UNSURE
     else:
-        return kind in _PLAIN or (kind is int and abs(value) < MAX_INTEGER)
-    return True
+        sure = kind in _PLAIN or (kind is int and abs(value) < MAX_INTEGER)
+        return value if sure else _UNSURE
+    return copy
 
 
 def parse_json(text: str) -> Any:
@@ -114,6 +127,7 @@ def _encoder() -> Callable[[object, int], Iterable[str]]:
 
 
 _PLAIN = frozenset({str, bool, type(None)})
+_UNSURE = object()
 _NUL = r"\u0000"
 _chunks = _encoder()
 _decode = json.JSONDecoder(parse_int=_integer).raw_decode

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 import rfc8785
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from statemachine import canonical
 from statemachine.canonical import canonical_json, canonical_row, parse_json
 from statemachine.errors import InvalidArgument
 
@@ -40,6 +43,20 @@ def test_text_is_that_of_rfc_8785(value: object) -> None:
 def test_row_is_written_alike(row: dict[str, None | bool | int | str]) -> None:
     """Plain values need no check, and are written as JSON values are."""
     assert canonical_row(row) == canonical_json(row, "row", 2**20)
+
+
+def test_what_was_judged_is_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a value that another thread changes meanwhile nothing is written that was not judged."""
+    value: dict[str, object] = {"a": 1, "b": [1, {"c": 2}]}
+    write = canonical._chunks  # the moment between judging and writing
+
+    def changed(judged: object, level: int) -> Iterable[str]:
+        value["a"], value["b"] = float("nan"), 1.0
+        return write(judged, level)
+
+    monkeypatch.setattr(canonical, "_chunks", changed)
+
+    assert canonical_json(value, "value", 100) == '{"a":1,"b":[1,{"c":2}]}'
 
 
 @pytest.mark.parametrize("value", ["é" * 3, "aa" * 3, None, {}, [], {"a": 1}, {"é": 1.5}])
