@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import field, frozen
@@ -13,7 +15,6 @@ from statemachine.kinds import (
     Boolean,
     Choice,
     Duration,
-    Instant,
     Integer,
     Kind,
     Plain,
@@ -26,8 +27,16 @@ if TYPE_CHECKING:
 
 _Judged: TypeAlias = "tuple[Callable[[Any, object, str], Plain], Kind, bool, bool]"
 
-_LASTING = (Text, Choice, Duration, Instant, Integer, Boolean)
-"""Kinds of which the very same value is judged the same again, and is small and no secret."""
+_LASTING = (Text, Choice, Duration, Integer, Boolean)
+"""Kinds of which the very same value is judged the same again, and is no secret."""
+
+_EXACT = frozenset({type(None), str, int, bool, timedelta})
+_LONGEST = 1_024
+"""Most bytes of a text that is kept."""
+
+
+def _lasts(kind: Kind) -> bool:
+    return isinstance(kind, _LASTING) and getattr(kind, "max_bytes", 0) <= _LONGEST
 
 
 @frozen
@@ -47,8 +56,7 @@ class Admission:
     @_plan.default
     def _planned(self) -> dict[str, _Judged]:
         return {
-            p.name: (JUDGES[type(p.kind)], p.kind, p.optional, isinstance(p.kind, _LASTING))
-            for p in self.params
+            p.name: (JUDGES[type(p.kind)], p.kind, p.optional, _lasts(p.kind)) for p in self.params
         }
 
     @_required.default
@@ -68,12 +76,12 @@ class Admission:
         Args:
             values: What is given, in Python's form.
 
-            known: What is given in plain form already, and need not be judged again.
+            known: What is given in plain form already; that is what counts.
 
         Raises:
             InvalidArgument: An unknown or missing argument, or a value out of its bounds; names it.
         """
-        admitted = {**self._absent, **known} if known else {**self._absent}
+        admitted = {**self._absent}
         for name, value in values.items():
             last = self._last.get(name)
             if last is not None and last[0] is value:
@@ -85,8 +93,10 @@ class Admission:
             judge, kind, optional, lasting = planned
             plain = None if value is None and optional else judge(kind, value, name)
             admitted[name] = plain
-            if lasting or value is None:
+            if lasting and (type(value) in _EXACT or isinstance(value, Enum)):
                 self._last[name] = (value, plain)
+        if known:
+            admitted.update(known)
         for name in self._required:
             if name not in admitted:
                 raise InvalidArgument(name, "given")

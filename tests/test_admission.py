@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 from datetime import timedelta
 
 import pytest
 
 from statemachine.admission import Admission
 from statemachine.errors import InvalidArgument
-from statemachine.kinds import Duration, Integer, Json, Kind, Plain, Text, Token
+from statemachine.kinds import Duration, Integer, Json, Kind, Plain, Prose, Text, Token
 from statemachine.vocabulary import Param
 
 
@@ -71,6 +73,28 @@ def test_a_secret_is_not_kept() -> None:
     assert b"remembered" in pickle.dumps(_after(admission(Text()), "remembered"))
 
 
+@pytest.mark.parametrize("kind", [Text(2_000_000, 2_000_000), Prose(), Json(2_000_000)])
+def test_what_is_large_is_not_kept(kind: Kind) -> None:
+    """No call holds on to the megabytes that an earlier one was given."""
+    assert len(pickle.dumps(_after(admission(kind), "x" * 1_000_000))) < 10_000
+
+
+def test_a_kind_of_text_with_more_to_it_is_not_kept() -> None:
+    """A subclass of text may hold anything, and is let go of."""
+
+    class Loaded(str):
+        __slots__ = ("__weakref__",)
+
+    loaded = Loaded("a")
+    gone = weakref.ref(loaded)
+    judge = _after(admission(Text()), loaded)
+    del loaded
+    gc.collect()
+
+    assert gone() is None
+    assert plain(judge, "a") == "a"
+
+
 def _after(judge: Admission, value: object) -> Admission:
     judge({"given": value})
     return judge
@@ -97,7 +121,15 @@ def test_what_nobody_asked_for_is_named() -> None:
         admission(Text())({"given": "a", "other": "b"})
 
     assert "one of the parameters given" in str(caught.value)
-    assert admission(Text())({"given": "a"}, {"known": 1}) == {"known": 1, "given": "a"}
+
+
+def test_what_is_known_counts() -> None:
+    """What a call knows by itself is neither judged nor replaced by what it is given."""
+    judge = admission(Text())
+
+    assert judge({"given": "a"}, {"known": 1}) == {"known": 1, "given": "a"}
+    assert judge({}, {"given": "known"}) == {"given": "known"}
+    assert judge({"given": "a"}, {"given": "known"}) == {"given": "known"}
 
 
 def test_admissions_are_equal_by_their_parameters() -> None:
