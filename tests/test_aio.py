@@ -28,7 +28,12 @@ from persistence.stores.notifications import Notifications
 from persistence.stores.rows import Rows
 from persistence.stores.runs import Runs
 from statemachine import Reason, Refused, RunStatus
-from statemachine.errors import InvalidArgument, LeaseLost, UniquenessConflict
+from statemachine.errors import (
+    InvalidArgument,
+    LeaseLost,
+    StoreUnavailable,
+    UniquenessConflict,
+)
 from statemachine.machines import Run
 from tests.order import ORDER, OrderState
 
@@ -72,6 +77,19 @@ def test_each_face_has_the_same_calls(sync: type, awaited: type) -> None:
 
     assert names[0] == names[1]
     assert [vars(sync)[n].__doc__ for n in names[0]] == [vars(awaited)[n].__doc__ for n in names[0]]
+
+
+def test_a_closed_store_says_so(database: str) -> None:
+    """Whatever is asked of it then, the answer is our own error."""
+
+    async def story() -> None:
+        async with _opened(database) as store:
+            await store.runs.list()
+        for call in (store.runs.list(), store.runs.reserve(run_id="r", **LAUNCH)):
+            with pytest.raises(StoreUnavailable, match="the store is closed"):
+                await call
+
+    asyncio.run(story())
 
 
 def test_a_run_goes_from_reservation_to_end(database: str) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+
+from tests.conftest import POSTGRESQL, SQLITE_FILE
 
 SYNCHRONOUS = """
 import sys, threading
@@ -14,7 +15,7 @@ from persistence import open_store
 from statemachine.errors import StoreUnavailable
 
 for number in range(40):
-    store, ended = open_store(sys.argv[1]), []
+    store, ended = open_store(sys.argv[1], pool_size=1), []
 
     def work(name, store=store, ended=ended):
         for turn in range(10_000):
@@ -60,10 +61,13 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("script", [SYNCHRONOUS, ASYNCHRONOUS], ids=["threads", "cancelled tasks"])
-def test_the_driver_does_not_crash(script: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "capabilities", [SQLITE_FILE, POSTGRESQL], indirect=True, ids=lambda backend: backend.name
+)
+def test_the_driver_does_not_crash(script: str, database: str) -> None:
     """Whoever is at work then is told that the store is closed; no process dies of it."""
     done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "test.db")],
+        [sys.executable, "-c", script, database],
         capture_output=True,
         check=False,
         encoding="utf-8",

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psycopg
 from attrs import define, field
 from psycopg.rows import tuple_row
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from persistence.backends.postgresql_wire import Pause, Rows, Send, Talk, Wire
+from statemachine.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -125,6 +126,9 @@ class AsyncPostgresqlBackend:
             driver = await pool.getconn(timeout=self._place.busy_seconds)
         except PoolTimeout as error:
             raise await asyncio.to_thread(self.backend.unreachable) from error
+        except PoolClosed as error:
+            msg = "the store is closed"
+            raise StoreUnavailable(msg) from error
         try:
             if driver.session is None:
                 driver.session = AsyncPostgresqlSession.on(driver, self.backend.now)

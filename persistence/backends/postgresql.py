@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import psycopg
 from attrs import define, field, frozen
 from psycopg.pq import TransactionStatus
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from persistence.backends.postgresql_dialect import POSTGRESQL, PostgresqlDialect
 from persistence.backends.postgresql_session import Driver, Session
@@ -20,8 +20,6 @@ from statemachine.errors import InvalidArgument, StoreBusy, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-
-    from persistence.operation import Reply
 
 
 _PLANNED = ("SET enable_seqscan = off", "SET jit = off")
@@ -125,6 +123,9 @@ class PostgresqlBackend:
             driver = pool.getconn(timeout=self.place.busy_seconds)
         except PoolTimeout as error:
             raise self.unreachable() from error
+        except PoolClosed as error:
+            msg = "the store is closed"
+            raise StoreUnavailable(msg) from error
         if driver.session is None:
             driver.session = Session.on(driver, self.now)
         session = self._local.session = driver.session
@@ -137,10 +138,8 @@ class PostgresqlBackend:
             if broken:
                 pool.check()  # whatever broke it may have broken the idle ones too
 
-    def execute(self, sql: str, params: Mapping[str, object], *, fragile: bool = False) -> Reply:
-        """Run one statement on the thread's connection, or on one that is lent for it."""
-        with self.session() as session:
-            return session.execute(sql, params, fragile=fragile)
+    def own(self) -> None:
+        """Return none: connections are the pool's."""
 
     def _connected(self) -> ConnectionPool[Pooled]:
         """Return the process's pool; a fork's child makes its own."""
