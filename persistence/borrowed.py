@@ -12,11 +12,10 @@ from attrs import define, field
 from statemachine.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from persistence.dialect import Dialect
     from persistence.engine import Backend, Session
-    from persistence.operation import Reply
 
 
 @define(eq=False)
@@ -52,10 +51,8 @@ class BorrowedBackend:
         finally:
             self._lent = None
 
-    def execute(self, sql: str, params: Mapping[str, object], *, fragile: bool = False) -> Reply:
-        """Run one statement on the caller's connection."""
-        with self.session() as session:
-            return session.execute(sql, params, fragile=fragile)
+    def own(self) -> None:
+        """Return none: the caller's connection is looked at anew each time it is lent."""
 
     def look(self) -> Session:
         """Return a session on the connection, whatever it is in.

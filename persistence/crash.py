@@ -109,9 +109,8 @@ class _Watched:
         with self._backend.session() as session:
             yield _Counting(session, self._steps)
 
-    def execute(self, sql: str, params: Mapping[str, object], *, fragile: bool = False) -> Reply:
-        with self.session() as session:
-            return session.execute(sql, params, fragile=fragile)
+    def own(self) -> None:
+        """Return none: what is lent counts its steps."""
 
     def borrow(self, driver: object) -> Session | None:
         session = self._backend.borrow(driver)

@@ -20,12 +20,12 @@ from statemachine.kinds import Duration, Text, admit
 from statemachine.outcome import Actor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from datetime import timedelta
 
     from persistence.clock import Clock
     from persistence.dialect import Dialect
-    from persistence.operation import Operation, Reply
+    from persistence.operation import Operation
     from statemachine.machine import Machine
 
 _T = TypeVar("_T")
@@ -54,8 +54,8 @@ class Backend(Protocol):
     def session(self) -> AbstractContextManager[Session]:
         """Lend the calling thread's connection."""
 
-    def execute(self, sql: str, params: Mapping[str, object], *, fragile: bool = False) -> Reply:
-        """Run one statement on the calling thread's connection, as its session would."""
+    def own(self) -> Session | None:
+        """Return the calling thread's connection; None: it has to be lent."""
 
     def borrow(self, driver: object) -> Session | None:
         """Return a session on a driver's connection of the caller's; None: not of this driver."""
@@ -129,18 +129,9 @@ class Engine:
 
     def run(self, operation: Operation[_T]) -> _T:
         """Run an operation, each statement on its own or in the thread's open transaction."""
-        if isinstance(operation, Direct):
-            try:
-                rows, _ = self.backend.execute(
-                    operation.statement.sql, operation.params, fragile=operation.fragile
-                )
-            except Clash as clash:
-                operation = operation.otherwise(clash)
-            else:
-                if rows:
-                    told: _T = operation.tell(rows[0])
-                    return told
-                operation = operation.otherwise(None)
+        own = self.backend.own()
+        if own is not None:
+            return _run(operation, own)
         with self.backend.session() as session:
             return _run(operation, session)
 
@@ -160,6 +151,18 @@ _program = functools.lru_cache(maxsize=128)(Program)
 
 
 def _run(operation: Operation[_T], session: Session) -> _T:
+    if isinstance(operation, Direct):
+        try:
+            rows, _ = session.execute(
+                operation.statement.sql, operation.params, fragile=operation.fragile
+            )
+        except Clash as clash:
+            operation = operation.otherwise(clash)
+        else:
+            if rows:
+                told: _T = operation.tell(rows[0])
+                return told
+            operation = operation.otherwise(None)
     try:
         query = next(operation)
         while True:

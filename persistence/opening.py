@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from persistence.backends.sqlite import SqliteBackend, path_of
-from persistence.clock import NANOSECONDS, Clock, milliseconds
+from persistence.clock import Clock, milliseconds
 from persistence.engine import seconds_of
 from statemachine.errors import InvalidArgument
 from statemachine.kinds import Integer, Text, admit
@@ -84,11 +83,11 @@ def backend_of(url: str, clock: Clock | None, access: Access) -> SqliteBackend |
     """
     if not isinstance(url, str) or not url:  # type: ignore[redundant-expr]  # callers without types
         raise InvalidArgument("url", "a path or a URL")
+    explicit = None if clock is None else (lambda: milliseconds(clock))
     if on_server(url):
         # psycopg costs a quarter of a second to import, and SQLite needs none of it.
         from persistence.backends.postgresql import Postgres, PostgresqlBackend  # noqa: PLC0415 - as said
 
-        explicit = None if clock is None else (lambda: milliseconds(clock))
         place = Postgres(
             url,
             access.wait,
@@ -107,5 +106,5 @@ def backend_of(url: str, clock: Clock | None, access: Access) -> SqliteBackend |
         access.create,
         access.read_only,
         access.wait,
-        time.time_ns if clock is None else (lambda: milliseconds(clock) * NANOSECONDS),
+        explicit,
     )

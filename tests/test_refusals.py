@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
-from attrs import frozen
+from attrs import define, frozen
 
 from persistence import Claim, ManualClock, Store
+from persistence.dialect import Dialect
+from persistence.engine import Backend, Session
 from statemachine import LostLease, Reason, Refused, UniquenessConflict
 from statemachine.admission import admit_params
 from statemachine.errors import IdentityConflict
@@ -28,6 +31,57 @@ MOMENT = timedelta(seconds=1)
 @pytest.fixture(name="raw")
 def _raw(store: Store, database: str, capabilities: Capabilities) -> Raw:
     return Raw(store, database, capabilities)
+
+
+@define
+class Lent:
+    """A backend whose connections all have to be lent; counts how often."""
+
+    backend: Backend
+    times: int = 0
+
+    @property
+    def dialect(self) -> Dialect:
+        """As of the backend."""
+        return self.backend.dialect
+
+    @property
+    def journal_mode(self) -> str | None:
+        """As of the backend."""
+        return self.backend.journal_mode
+
+    def own(self) -> None:
+        """Return none."""
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """Lend the backend's."""
+        self.times += 1
+        with self.backend.session() as session:
+            yield session
+
+    def borrow(self, driver: object) -> Session | None:
+        """Borrow as the backend does."""
+        return self.backend.borrow(driver)
+
+    def wait_for_change(self, seconds: float) -> bool:
+        """Wait as the backend does."""
+        return self.backend.wait_for_change(seconds)
+
+    def close(self) -> None:
+        """Leave it open."""
+
+
+def test_a_refusal_is_explained_on_the_connection_of_the_call(store: Store) -> None:
+    """Who has waited for a connection does not wait for another, to be told why nothing moved."""
+    lent = Lent(store.engine.backend)
+    runs = Store.over(store.engine.on(lent)).runs
+    queue(store)
+    take(store)
+    refused = runs.claim("r", runner_id="another", lease=LEASE)
+
+    assert isinstance(refused, Refused)
+    assert lent.times == 1
 
 
 @frozen

@@ -62,7 +62,16 @@ class Lane:
         self, sql: str, params: Mapping[str, object], *, fragile: bool = False
     ) -> Reply:
         """Run a statement; as the synchronous session does."""
-        return await self.run(partial(self._backend.execute, sql, params, fragile=fragile))
+        return await self.run(partial(self._execute, sql, params, fragile))
+
+    def _execute(
+        self,
+        sql: str,
+        params: Mapping[str, object],
+        fragile: bool,  # noqa: FBT001 - passed on
+    ) -> Reply:
+        with self._backend.session() as session:
+            return session.execute(sql, params, fragile=fragile)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:

@@ -27,10 +27,9 @@ from persistence.process import PROCESS
 from statemachine.errors import SqlatchError, StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from persistence.backends.sqlite_file import Identity
-    from persistence.operation import Reply
 
 _STATEMENTS_CACHED = 512
 MEMORY = ":memory:"
@@ -62,7 +61,7 @@ class SqliteBackend:
 
         busy_seconds: How long to wait for another writer.
 
-        now: The clock's reading, in nanoseconds since the Unix epoch.
+        now: The clock's reading, in milliseconds since the Unix epoch; None: the process's.
 
         dialect: How it wants its statements.
     """
@@ -72,7 +71,7 @@ class SqliteBackend:
     create: bool
     read_only: bool
     busy_seconds: float
-    now: Callable[[], int]
+    now: Callable[[], int] | None
     dialect: SqliteDialect = SQLITE
     _local: _Local = field(factory=_Local, init=False)
     _shared: Session | None = field(default=None, init=False)
@@ -91,17 +90,11 @@ class SqliteBackend:
         Raises:
             StoreUnavailable: The store is closed, the file is gone, or it cannot be opened.
         """
-        return self._only() if self.path == MEMORY else self._own()
+        own = self.own()
+        return self._only() if own is None else own
 
-    def execute(self, sql: str, params: Mapping[str, object], *, fragile: bool = False) -> Reply:
-        """Run one statement on the calling thread's connection."""
-        if self.path != MEMORY:
-            return self._own().execute(sql, params, fragile=fragile)
-        with self._only() as session:
-            return session.execute(sql, params, fragile=fragile)
-
-    def _own(self) -> Session:
-        """Return the calling thread's connection.
+    def own(self) -> Session | None:
+        """Return the calling thread's connection; None: that of `:memory:` is everybody's.
 
         SQLite goes on writing into a file that was removed or replaced, so the file's name is
         looked up at every call. A fork's child must not touch its parent's connections.
@@ -112,6 +105,8 @@ class SqliteBackend:
         if self._closed:
             msg = "the store is closed"
             raise StoreUnavailable(msg)
+        if self.path == MEMORY:
+            return None
         session = self._local.session
         try:
             found = os.stat(self.path)  # noqa: PTH116  # at every call: half of what Path costs
@@ -133,9 +128,6 @@ class SqliteBackend:
 
     @contextmanager
     def _only(self) -> Iterator[Session]:
-        if self._closed:
-            msg = "the store is closed"
-            raise StoreUnavailable(msg)
         if self._shared is not None and self._shared.pid != PROCESS.pid:
             msg = "a database in memory is its process's: a fork's child opens one of its own"
             raise StoreUnavailable(msg)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ class BorrowedSession:
     """
 
     _driver: sqlite3.Connection
-    _now: Callable[[], int]
+    _now: Callable[[], int] | None
     _depth: int = field(default=0, init=False)
 
     @property
@@ -46,7 +47,7 @@ class BorrowedSession:
                 began by reading, only the whole transaction can be tried again.
         """
         del fragile
-        now = self._now() // NANOSECONDS
+        now = time.time_ns() // NANOSECONDS if self._now is None else self._now()
         return self._run(sql, {**params, NOW_BIND: now}), now
 
     def script(self, statements: Sequence[str]) -> None:

@@ -45,7 +45,7 @@ class Session:
 
     _driver: sqlite3.Connection
     _busy_seconds: float
-    _now: Callable[[], int]
+    _now: Callable[[], int] | None
     pid: int = field(factory=os.getpid, init=False)
     file: Identity | None = field(default=None, init=False)
     depth: int = field(default=0, init=False)
@@ -100,7 +100,7 @@ class Session:
         text, pick = positional(sql)
         until: float | None = None
         while True:
-            now = self._now() // NANOSECONDS
+            now = time.time_ns() // NANOSECONDS if self._now is None else self._now()
             try:
                 with self._using:
                     rows = self._driver.execute(text, pick({**params, NOW_BIND: now})).fetchall()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -65,6 +66,21 @@ def test_tim_01_a_skewed_injected_clock_rules_alone(
     answer = store.runs.claim("r", runner_id="w", lease=LEASE)
 
     assert isinstance(answer, Claim if skew > 0 else Refused)
+
+
+def test_tim_01_the_clock_of_the_process_is_read_at_each_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TIM-01: without a clock of its own a SQLite store goes by the process's, as it is then."""
+    with open_store(str(tmp_path / "test.db")) as store:
+        queue(store)
+        later = datetime(2040, 1, 1, tzinfo=UTC)
+        monkeypatch.setattr(time, "time_ns", lambda: int(later.timestamp()) * 10**9)
+        claim = store.runs.claim("r", runner_id="w", lease=LEASE)
+        monkeypatch.undo()
+
+    assert isinstance(claim, Claim)
+    assert claim.expires_at == later + LEASE
 
 
 @pytest.fixture
