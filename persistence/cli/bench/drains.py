@@ -28,6 +28,7 @@ def drains(place: Place, *, rounds: int, runs: int, processes: int, target: floa
         for number in range(rounds + 1):
             for mine in (True, False) if number % 2 else (False, True):
                 both.twin.fill(both.fresh(runs))
+                both.twin.line.checkpoint()
                 (ours if mine else hand).append(_drain(crew, runs, mine=mine))
     work = f"drain, {processes} processes"
     return rates(work, "runs/s", ours[1:], hand[1:], target)

@@ -37,6 +37,9 @@ class Line(Protocol):
     def settle(self) -> None:
         """Tell the planner what the tables hold, as a server does by itself after a while."""
 
+    def checkpoint(self) -> None:
+        """Begin the log anew: whoever fills it up pays for what both have written."""
+
     def close(self) -> None:
         """Close it."""
 
@@ -87,6 +90,10 @@ class SqliteLine:
     def settle(self) -> None:
         """Leave it: SQLite plans by the indexes alone."""
 
+    def checkpoint(self) -> None:
+        """Write the log into the file, and go on at its beginning."""
+        self.connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+
     def close(self) -> None:
         """Close it."""
         self.connection.close()
@@ -130,6 +137,9 @@ class PostgresLine:
     def settle(self) -> None:
         """Clean up and count."""
         self.connection.execute("VACUUM ANALYZE")
+
+    def checkpoint(self) -> None:
+        """Leave it: a process of the server does it."""
 
     def close(self) -> None:
         """Close it."""

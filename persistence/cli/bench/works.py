@@ -68,6 +68,7 @@ def duel(
     for number in range(rounds + 1):
         turns: list[tuple[Contender, list[float]]] = [(both.ours, ours), (both.twin, hand)]
         for contender, kept in turns if number % 2 else reversed(turns):
+            both.twin.line.checkpoint()
             kept.append(work(contender))
     return ours[1:], hand[1:]
 
