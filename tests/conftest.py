@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
     from persistence import ManualClock, Store
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
+
+# A shell starts what it leaves in the background with these ignored, and so it is inherited by what
+# the tests start, and interrupt.
+for _number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(
+            _number, signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL
+        )
 
 # A slow machine is no fault, and CI must say the same thing twice.
 settings.register_profile(
