@@ -52,11 +52,6 @@ class Session:
     spoiled: bool = field(default=False, init=False)
     _doomed: SqlatchError | None = field(default=None, init=False)
     _using: threading.RLock = field(factory=threading.RLock, init=False)
-    _cursor: sqlite3.Cursor = field(init=False)
-
-    @_cursor.default
-    def _kept(self) -> sqlite3.Cursor:
-        return self._driver.cursor()
 
     def __enter__(self) -> Self:
         return self
@@ -108,7 +103,7 @@ class Session:
             now = time.time_ns() // NANOSECONDS if self._now is None else self._now()
             try:
                 with self._using:
-                    rows = self._cursor.execute(text, pick({**params, NOW_BIND: now})).fetchall()
+                    rows = self._driver.execute(text, pick({**params, NOW_BIND: now})).fetchall()
             except sqlite3.Error as error:
                 if not is_busy(error):
                     raise self._ours(error) from error
@@ -177,7 +172,6 @@ class Session:
     def close(self) -> None:
         """Close the connection, once no statement runs on it: the driver would crash."""
         with self._using:
-            self._cursor.close()  # as long as it has a statement, the file stays open
             self._driver.close()
 
     def _guarded(self, run: Callable[[], _T]) -> _T:
