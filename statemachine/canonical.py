@@ -39,8 +39,7 @@ def canonical_json(value: object, field: str, max_bytes: int) -> str:
         sure = _sure(value, MAX_DEPTH)
         text = "" if sure is _UNSURE else "".join(_chunks(sure, 0))
         if not text or not text.isascii() or _NUL in text:
-            _check_json(value, field, ())
-            text = rfc8785.dumps(_as_doubles(value)).decode()
+            text = rfc8785.dumps(_checked(value, field, ())).decode()
     except RecursionError as error:
         raise InvalidArgument(field, "JSON of moderate depth") from error
     except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
@@ -90,21 +89,6 @@ def parse_json(text: str) -> Any:
     return {} if text == "{}" else _decode(text)[0]
 
 
-def _as_doubles(value: Any) -> Any:
-    """Return a JSON value in which ±2^53 is a float: RFC 8785 says it so, its library does not."""
-    match value:
-        case bool():
-            return value
-        case int() if abs(value) == MAX_INTEGER:
-            return float(value)
-        case list() | tuple():
-            return [_as_doubles(item) for item in value]
-        case dict():
-            return {key: _as_doubles(item) for key, item in value.items()}
-        case _:
-            return value
-
-
 def _integer(text: str) -> int | float:
     """Return a number without a point; beyond ±2^53 it was a float when it was stored."""
     number = int(text)
@@ -133,16 +117,16 @@ _chunks = _encoder()
 _decode = json.JSONDecoder(parse_int=_integer).raw_decode
 
 
-def _check_json(value: object, field: str, path: tuple[int, ...]) -> None:
+def _checked(value: object, field: str, path: tuple[int, ...]) -> Any:
+    """Return a copy in which ±2^53 is a float: RFC 8785 says it so, its library does not."""
     match value:
-        case None | bool():
-            return
         case str():
             if UNSTORABLE.search(value):
                 raise InvalidArgument(field, "JSON text without U+0000 and lone surrogates")
-        case int():
+        case int() if not isinstance(value, bool):
             if abs(value) > MAX_INTEGER:
                 raise InvalidArgument(field, "JSON with integers within ±2^53")
+            return float(value) if abs(value) == MAX_INTEGER else value
         case float():
             if not math.isfinite(value):
                 raise InvalidArgument(field, "JSON with finite numbers")
@@ -152,12 +136,17 @@ def _check_json(value: object, field: str, path: tuple[int, ...]) -> None:
             if len(path) == MAX_DEPTH:
                 raise InvalidArgument(field, f"JSON of at most {MAX_DEPTH} levels")
             inner = (*path, id(value))
-            if isinstance(value, dict):
-                for key in value:
-                    if not isinstance(key, str):
-                        raise InvalidArgument(field, "JSON with text keys")
-                    _check_json(key, field, inner)
-            for item in value.values() if isinstance(value, dict) else value:
-                _check_json(item, field, inner)
+            if not isinstance(value, dict):
+                return [_checked(item, field, inner) for item in tuple(value)]
+            own = dict(value)
+            if not all(isinstance(key, str) for key in own):
+                raise InvalidArgument(field, "JSON with text keys")
+            return {
+                _checked(key, field, inner): _checked(item, field, inner)
+                for key, item in own.items()
+            }
+        case None | bool():
+            pass
         case _:
             raise InvalidArgument(field, f"a JSON value, not {type(value).__name__}")
+    return value

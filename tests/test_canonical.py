@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 import rfc8785
@@ -45,18 +46,28 @@ def test_row_is_written_alike(row: dict[str, None | bool | int | str]) -> None:
     assert canonical_row(row) == canonical_json(row, "row", 2**20)
 
 
-def test_what_was_judged_is_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [1, 1.5])
+def test_what_was_judged_is_what_is_written(monkeypatch: pytest.MonkeyPatch, number: float) -> None:
     """Of a value that another thread changes meanwhile nothing is written that was not judged."""
-    value: dict[str, object] = {"a": 1, "b": [1, {"c": 2}]}
-    write = canonical._chunks  # the moment between judging and writing
+    value: dict[str, object] = {"a": number, "b": [1, {"c": 2}]}
+    quick, slow = canonical._chunks, rfc8785.dumps  # the moment between judging and writing
 
-    def changed(judged: object, level: int) -> Iterable[str]:
-        value["a"], value["b"] = float("nan"), 1.0
-        return write(judged, level)
+    def change() -> None:
+        value["a"], value["b"] = float("nan"), "\0"
 
-    monkeypatch.setattr(canonical, "_chunks", changed)
+    def quickly(judged: object, level: int) -> Iterable[str]:
+        change()
+        return quick(judged, level)
 
-    assert canonical_json(value, "value", 100) == '{"a":1,"b":[1,{"c":2}]}'
+    def slowly(judged: Any) -> bytes:
+        change()
+        return slow(judged)
+
+    monkeypatch.setattr(canonical, "_chunks", quickly)
+    monkeypatch.setattr(rfc8785, "dumps", slowly)
+
+    assert canonical_json(value, "value", 100) == f'{{"a":{number},"b":[1,{{"c":2}}]}}'
+    assert value["b"] == "\0"
 
 
 @pytest.mark.parametrize("value", ["é" * 3, "aa" * 3, None, {}, [], {"a": 1}, {"é": 1.5}])
