@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from persistence import ManualClock
+from persistence import ManualClock, open_store
 from persistence.aio import AsyncLease, AsyncStore, AsyncWorker, keep, open_async_store
 from persistence.aio.faces import AsyncIntents, AsyncNotifications, AsyncRows, AsyncRuns
 from persistence.hosts import LeaseKeeper, LeaseTerms
@@ -35,6 +35,7 @@ from statemachine.errors import (
     UniquenessConflict,
 )
 from statemachine.machines import Run
+from tests.conftest import SQLITE_FILE, SQLITE_MEMORY, Capabilities
 from tests.order import ORDER, OrderState
 
 LEASE = timedelta(seconds=30)
@@ -79,17 +80,60 @@ def test_each_face_has_the_same_calls(sync: type, awaited: type) -> None:
     assert [vars(sync)[n].__doc__ for n in names[0]] == [vars(awaited)[n].__doc__ for n in names[0]]
 
 
-def test_a_closed_store_says_so(database: str) -> None:
-    """Whatever is asked of it then, the answer is our own error."""
+@pytest.mark.parametrize("used", [True, False])
+def test_a_closed_store_says_so(database: str, *, used: bool) -> None:
+    """Whatever is asked of it then, the answer is our own error; also where it was never used."""
 
     async def story() -> None:
         async with _opened(database) as store:
-            await store.runs.list()
+            if used:
+                await store.runs.list()
         for call in (store.runs.list(), store.runs.reserve(run_id="r", **LAUNCH)):
             with pytest.raises(StoreUnavailable, match="the store is closed"):
                 await call
 
     asyncio.run(story())
+
+
+def test_who_waits_for_a_store_that_is_closed_is_told(database: str) -> None:
+    """Of many calls at once each is answered, or told that the store was closed."""
+
+    async def story() -> None:
+        async with _opened(database) as store:
+            calls = [asyncio.ensure_future(store.runs.list()) for _ in range(20)]
+            await asyncio.sleep(0)
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert {type(answer) for answer in answers} <= {list, StoreUnavailable}
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "capabilities", [SQLITE_MEMORY, SQLITE_FILE], indirect=True, ids=lambda backend: backend.name
+)
+def test_a_transaction_ends_with_the_store(database: str, capabilities: Capabilities) -> None:
+    """A store is closed although a transaction is open; nothing of that is kept, nobody hangs."""
+
+    async def story() -> None:
+        go = asyncio.Event()
+
+        async def write() -> None:
+            async with store.transaction():
+                await store.runs.reserve(run_id="r", **LAUNCH)
+                go.set()
+                await asyncio.sleep(0.1)
+                await store.runs.reserve(run_id="s", **LAUNCH)
+
+        async with _opened(database) as store:
+            writing = asyncio.create_task(write())
+            await go.wait()
+        with pytest.raises(StoreUnavailable, match="the store is closed"):
+            await writing
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+    if capabilities.reopens:
+        with open_store(database) as store:
+            assert store.runs.list() == []
 
 
 def test_a_run_goes_from_reservation_to_end(database: str) -> None:

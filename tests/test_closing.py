@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
-from tests.conftest import POSTGRESQL, SQLITE_FILE
+from persistence import Claim, Store
+from statemachine.errors import StoreUnavailable
+from tests.cases.launches import LEASE, queue
+from tests.conftest import POSTGRESQL, SQLITE_FILE, SQLITE_MEMORY
+
+SQLITE = pytest.mark.parametrize(
+    "capabilities", [SQLITE_MEMORY, SQLITE_FILE], indirect=True, ids=lambda backend: backend.name
+)
 
 SYNCHRONOUS = """
 import sys, threading
@@ -75,3 +85,61 @@ def test_the_driver_does_not_crash(script: str, database: str) -> None:
     )
 
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "all ended", "")
+
+
+def test_a_closed_store_says_so(store: Store) -> None:
+    """Whatever is asked of it then, also to wait, the answer is our own error."""
+    store.close()
+    calls: list[Callable[[], object]] = [
+        store.runs.list,
+        lambda: store.runs.get("r"),
+        lambda: store.wait_for_change(timedelta(milliseconds=1)),
+        lambda: store.transaction().__enter__(),
+    ]
+    for call in calls:
+        with pytest.raises(StoreUnavailable, match="the store is closed"):
+            call()
+
+
+@SQLITE
+def test_a_transaction_ends_with_its_store(store: Store) -> None:
+    """Who closes a store within a transaction of its own is told, whatever follows there."""
+
+    def close(*then: Callable[[], object]) -> None:
+        with store.transaction():
+            store.close()
+            for call in then:
+                call()
+
+    with pytest.raises(StoreUnavailable, match="the store is closed"):
+        close(store.runs.list)
+
+
+@SQLITE
+def test_a_transaction_of_a_closed_store_is_not_committed(store: Store) -> None:
+    """Nor is it taken for committed where nothing follows in it."""
+
+    def close() -> None:
+        with store.transaction():
+            store.close()
+
+    with pytest.raises(StoreUnavailable, match="the store is closed"):
+        close()
+
+
+@SQLITE
+def test_a_signal_in_between_takes_no_rows(store: Store) -> None:
+    """A handler that calls the store between two steps of a call leaves that call its answer."""
+    for number in range(300):
+        queue(store, f"r{number}")
+    handled: list[object] = []
+    before = signal.signal(signal.SIGALRM, lambda *_: handled.append(store.runs.get("r0")))
+    signal.setitimer(signal.ITIMER_REAL, 0.0007, 0.0007)
+    try:
+        taken = [store.runs.claim(f"r{n}", runner_id="w", lease=LEASE) for n in range(300)]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+    assert {type(claim) for claim in taken} == {Claim}
+    assert handled

@@ -141,6 +141,7 @@ class AsyncPostgresqlBackend:
 
     async def _opened(self) -> AsyncConnectionPool[Pooled]:
         async with self._opening:
+            self.backend.check_open()
             if self._pool is None:
                 pool: AsyncConnectionPool[Pooled] = AsyncConnectionPool(
                     self._place.url,
@@ -165,6 +166,7 @@ class AsyncPostgresqlBackend:
 
     async def close(self) -> None:
         """Close every connection."""
+        async with self._opening:
+            await asyncio.to_thread(self.backend.close)
         if self._pool is not None:
             await self._pool.close()
-        await asyncio.to_thread(self.backend.close)

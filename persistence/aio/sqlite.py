@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,6 +33,7 @@ class Lane:
         factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="sqlatch-lane"), init=False
     )
     _last: asyncio.Future[Any] | None = field(default=None, init=False)
+    _begun_here: list[ExitStack] = field(factory=list, init=False)
 
     async def run(self, work: Callable[[], _T]) -> _T:
         """Run something blocking on the lane; it ends there even where the waiting is cancelled."""
@@ -47,7 +48,11 @@ class Lane:
             raise
 
     def _begun(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
-        doing = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        try:
+            doing = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except RuntimeError as error:
+            msg = "the store is closed"
+            raise StoreUnavailable(msg) from error
         self._last = doing
         return doing
 
@@ -93,10 +98,21 @@ class Lane:
         with ExitStack() as stack:
             session = stack.enter_context(self._backend.session())
             stack.enter_context(session.transaction())
+            stack.callback(self._begun_here.remove, held)
             held.push(stack.pop_all())
+            self._begun_here.append(held)
+
+    def _give_up(self) -> None:
+        """Undo the transactions that are open: nobody can end them on another thread."""
+        msg = "the store is closed"
+        closed = StoreUnavailable(msg)
+        for held in reversed(self._begun_here.copy()):
+            with suppress(StoreUnavailable):
+                held.__exit__(StoreUnavailable, closed, None)
 
     def close(self) -> None:
         """Let the thread end what was begun on it, and end."""
+        self._thread.submit(self._give_up)
         self._thread.shutdown()
 
 

@@ -141,11 +141,19 @@ class PostgresqlBackend:
     def own(self) -> None:
         """Return none: connections are the pool's."""
 
-    def _connected(self) -> ConnectionPool[Pooled]:
-        """Return the process's pool; a fork's child makes its own."""
+    def check_open(self) -> None:
+        """Refuse what comes after the end.
+
+        Raises:
+            StoreUnavailable: The store is closed.
+        """
         if self._closed:
             msg = "the store is closed"
             raise StoreUnavailable(msg)
+
+    def _connected(self) -> ConnectionPool[Pooled]:
+        """Return the process's pool; a fork's child makes its own."""
+        self.check_open()
         if self._pool is None or self._pid != PROCESS.pid:
             with self._lock:
                 if self._pool is None or self._pid != PROCESS.pid:
@@ -198,6 +206,7 @@ class PostgresqlBackend:
 
     def wait_for_change(self, seconds: float) -> bool:
         """Wait for a notification; where none can be had, the poll is all there is."""
+        self.check_open()
         deadline = time.monotonic() + seconds
         if self.place.session_state:
             with suppress(psycopg.Error):

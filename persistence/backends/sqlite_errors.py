@@ -57,6 +57,8 @@ def translated(error: sqlite3.Error) -> SqlatchError:
     text = str(error)
     if text.startswith("sqlatch:"):
         return _ours(text)
+    if isinstance(error, sqlite3.ProgrammingError) and "closed database" in text:
+        return StoreUnavailable("the store is closed")
     match _code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreBusy(f"another writer holds the database: {text}")

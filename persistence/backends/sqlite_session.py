@@ -147,13 +147,16 @@ class Session:
     def _undo(self, name: str, *, outer: bool) -> None:
         if outer:
             self._doomed = None
-        if not self._driver.in_transaction:
-            return
-        if outer:
-            self._driver.execute("ROLLBACK")
-        else:
-            self._driver.execute(f"ROLLBACK TO {name}")
-            self._driver.execute(f"RELEASE {name}")
+        try:
+            if not self._driver.in_transaction:
+                return
+            if outer:
+                self._driver.execute("ROLLBACK")
+            else:
+                self._driver.execute(f"ROLLBACK TO {name}")
+                self._driver.execute(f"RELEASE {name}")
+        except sqlite3.Error:
+            self.spoiled = True  # what was begun goes with the connection, if that is not gone yet
 
     def _alive(self) -> None:
         """After a full disk SQLite may roll back by itself: what follows must not run alone."""
