@@ -136,6 +136,30 @@ def test_a_transaction_ends_with_the_store(database: str, capabilities: Capabili
             assert store.runs.list() == []
 
 
+@pytest.mark.parametrize(
+    "capabilities", [SQLITE_MEMORY, SQLITE_FILE], indirect=True, ids=lambda backend: backend.name
+)
+def test_a_cancelled_task_stays_cancelled(database: str) -> None:
+    """Who is cancelled within a transaction of a store that is closed ends as cancelled."""
+
+    async def story() -> None:
+        begun = asyncio.Event()
+
+        async def write() -> None:
+            async with store.transaction():
+                begun.set()
+                await asyncio.sleep(60)
+
+        async with _opened(database) as store:
+            writing = asyncio.create_task(write())
+            await begun.wait()
+        writing.cancel()
+        await asyncio.wait([writing])
+        assert writing.cancelled()
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
 def test_a_run_goes_from_reservation_to_end(database: str) -> None:
     """Reserve, claim, begin and finish answer as the synchronous store does."""
 

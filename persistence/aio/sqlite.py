@@ -48,9 +48,10 @@ class Lane:
             raise
 
     def _begun(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
+        loop = asyncio.get_running_loop()
         try:
-            doing = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        except RuntimeError as error:
+            doing = loop.run_in_executor(self._thread, work)
+        except RuntimeError as error:  # the thread takes nothing more
             msg = "the store is closed"
             raise StoreUnavailable(msg) from error
         self._last = doing
@@ -85,12 +86,14 @@ class Lane:
         try:
             await self.run(partial(self._begin, held))
         except asyncio.CancelledError:
-            self._begun(held.close).add_done_callback(_forgotten)  # it begins all the same
+            with suppress(StoreUnavailable):  # it is closed, and has ended it by itself
+                self._begun(held.close).add_done_callback(_forgotten)  # it begins all the same
             raise
         try:
             yield
         except BaseException as error:
-            await self.run(partial(held.__exit__, type(error), error, error.__traceback__))
+            with suppress(StoreUnavailable):  # why the block ended says more, and a task's end most
+                await self.run(partial(held.__exit__, type(error), error, error.__traceback__))
             raise
         await self.run(partial(held.__exit__, None, None, None))
 
