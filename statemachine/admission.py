@@ -76,7 +76,7 @@ class Admission:
         Args:
             values: What is given, in Python's form.
 
-            known: What is given in plain form already; that is what counts.
+            known: Plain values that win over `values`; names beside the parameters are kept.
 
         Raises:
             InvalidArgument: An unknown or missing argument, or a value out of its bounds; names it.
