@@ -155,8 +155,10 @@ class Session:
             else:
                 self._driver.execute(f"ROLLBACK TO {name}")
                 self._driver.execute(f"RELEASE {name}")
-        except sqlite3.Error:
+        except sqlite3.Error as error:
             self.spoiled = True  # what was begun goes with the connection, if that is not gone yet
+            if not outer:
+                self._doomed = translated(error)  # nor may the outer one keep what was not undone
 
     def _alive(self) -> None:
         """After a full disk SQLite may roll back by itself: what follows must not run alone."""
