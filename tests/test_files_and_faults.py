@@ -15,8 +15,10 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -427,6 +429,43 @@ def test_sto_01_nothing_of_a_block_that_met_a_full_disk_is_stored(tmp_path: Path
         queue(store, "small")
 
 
+class _CannotUndo:
+    """A connection on whose disk no savepoint can be undone."""
+
+    def __init__(self, driver: sqlite3.Connection) -> None:
+        self.driver = driver
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.driver, name)
+
+    def execute(self, sql: str, *params: Any) -> sqlite3.Cursor:
+        if sql.startswith("ROLLBACK TO"):
+            msg = "disk I/O error"
+            raise sqlite3.OperationalError(msg)
+        return self.driver.execute(sql, *params)
+
+
+def test_sto_01_a_savepoint_that_cannot_be_undone_takes_its_transaction_along(
+    tmp_path: Path,
+) -> None:
+    """STO-01: else the outer block would keep what the inner one was to undo."""
+    with open_store(str(tmp_path / "runs.db")) as store:
+        queue(store, "before")
+        with store.engine.backend.session() as session:
+            session._driver = _CannotUndo(session._driver)  # type: ignore[attr-defined]  # SQLite's sessions have one
+
+        with pytest.raises(StoreUnavailable, match="given up"), store.transaction():  # noqa: PT012  # the block is what is tried
+            queue(store, "outer")
+            with pytest.raises(KeyError), store.transaction():  # noqa: PT012  # as above
+                queue(store, "inner")
+                raise KeyError
+            with pytest.raises(StoreUnavailable, match="given up"):
+                queue(store, "after")
+
+        assert ids(store) == ["before"]
+        queue(store, "next")
+
+
 def test_sto_01_a_single_call_that_meets_a_full_disk_is_undone(tmp_path: Path) -> None:
     """STO-01: the error is told apart from a busy store, which is tried again at once."""
     with open_store(str(tmp_path / "runs.db")) as store:
@@ -440,12 +479,26 @@ def test_sto_01_a_single_call_that_meets_a_full_disk_is_undone(tmp_path: Path) -
 # Places that go
 
 
-def test_a_removed_directory_is_told_and_nothing_is_written_into_the_void(tmp_path: Path) -> None:
+@pytest.fixture(params=[0, 0.15], ids=["just made", "at rest"])
+def rest(request: pytest.FixtureRequest) -> Callable[[Store], None]:
+    """Use a store at once, or after its directory has rested: then it alone is looked at."""
+
+    def rested(store: Store) -> None:
+        time.sleep(request.param)
+        store.runs.list()
+
+    return rested
+
+
+def test_a_removed_directory_is_told_and_nothing_is_written_into_the_void(
+    tmp_path: Path, rest: Callable[[Store], None]
+) -> None:
     """A file that has no name any more takes nothing: what it took would be lost without a word."""
     folder = tmp_path / "folder"
     path = folder / "runs.db"
     with open_store(str(path)) as store:
         queue(store, "before")
+        rest(store)
         kept = tmp_path / "kept"
         folder.rename(kept)
 
@@ -466,11 +519,14 @@ def test_a_removed_directory_is_told_and_nothing_is_written_into_the_void(tmp_pa
         assert store.runs.list() == []
 
 
-def test_a_file_that_was_replaced_is_the_store_from_then_on(tmp_path: Path, good: Path) -> None:
+def test_a_file_that_was_replaced_is_the_store_from_then_on(
+    tmp_path: Path, good: Path, rest: Callable[[Store], None]
+) -> None:
     """A restored copy under the same name is what everybody sees, this store too."""
     path = tmp_path / "runs.db"
     with open_store(str(path)) as store:
         queue(store, "lost")
+        rest(store)
         for suffix in ("", "-wal", "-shm"):
             path.with_name(f"runs.db{suffix}").unlink()
         shutil.copy(good, path)
@@ -481,10 +537,13 @@ def test_a_file_that_was_replaced_is_the_store_from_then_on(tmp_path: Path, good
     assert seen == {"new", *(f"r{number}" for number in range(20))}
 
 
-def test_a_file_that_goes_within_a_transaction_takes_it_along(tmp_path: Path) -> None:
+def test_a_file_that_goes_within_a_transaction_takes_it_along(
+    tmp_path: Path, rest: Callable[[Store], None]
+) -> None:
     """Nothing of the block is answered as stored."""
     path = tmp_path / "runs.db"
     with open_store(str(path)) as store:
+        rest(store)
         with pytest.raises(StoreUnavailable, match="gone"), store.transaction():  # noqa: PT012  # the block is what is tried
             queue(store, "during")
             path.rename(tmp_path / "kept.db")

@@ -8,7 +8,6 @@ file, POSIX drops the locks of both (sqlite.org/howtocorrupt.html, 2.2.1).
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
@@ -22,14 +21,13 @@ from persistence.backends.sqlite_borrowed import BorrowedSession
 from persistence.backends.sqlite_dialect import SQLITE, SqliteDialect
 from persistence.backends.sqlite_errors import translated
 from persistence.backends.sqlite_file import absolute, prepare
+from persistence.backends.sqlite_name import NO_FILE, Name
 from persistence.backends.sqlite_session import Session
 from persistence.process import PROCESS
 from statemachine.errors import SqlatchError, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from persistence.backends.sqlite_file import Identity
 
 _STATEMENTS_CACHED = 512
 MEMORY = ":memory:"
@@ -96,35 +94,37 @@ class SqliteBackend:
     def own(self) -> Session | None:
         """Return the calling thread's connection; None: that of `:memory:` is everybody's.
 
-        SQLite goes on writing into a file that was removed or replaced, so the file's name is
-        looked up at every call. A fork's child must not touch its parent's connections.
+        A fork's child must not touch its parent's connections.
 
         Raises:
             StoreUnavailable: The store is closed, the file is gone, or it cannot be opened.
         """
-        if self._closed:
-            msg = "the store is closed"
-            raise StoreUnavailable(msg)
-        if self.path == MEMORY:
-            return None
         session = self._local.session
-        try:
-            found = os.stat(self.path)  # noqa: PTH116  # at every call: half of what Path costs
-        except OSError as error:
-            msg = f"{self.path} is gone: {error.strerror}"
-            raise StoreUnavailable(msg) from error
-        file = (found.st_dev, found.st_ino)
         if session is None or session.pid != PROCESS.pid:
-            return self._renewed(file)
-        if session.file == file and not session.spoiled:
+            return self._opened()
+        stands = session.name.stands()
+        if stands and not session.spoiled:
             return session
+        self._alive()
         if not session.in_transaction:
             self._drop(session)
-            return self._renewed(file)
-        if session.file == file:
+            return self._opened()
+        if stands:
             return session
         msg = f"{self.path} is gone: another file has its name"
         raise StoreUnavailable(msg)
+
+    def _opened(self) -> Session | None:
+        self._alive()
+        if self.path == MEMORY:
+            return None
+        self._local.session = session = self._connect(Name.of(self.path))
+        return session
+
+    def _alive(self) -> None:
+        if self._closed:
+            msg = "the store is closed"
+            raise StoreUnavailable(msg)
 
     @contextmanager
     def _only(self) -> Iterator[Session]:
@@ -133,14 +133,8 @@ class SqliteBackend:
             raise StoreUnavailable(msg)
         with self._lock:
             if self._shared is None:
-                self._shared = self._connect()
+                self._shared = self._connect(Name(MEMORY, NO_FILE))
             yield self._shared
-
-    def _renewed(self, file: Identity) -> Session:
-        session: Session = self._connect()
-        session.file = file
-        self._local.session = session
-        return session
 
     def _drop(self, session: Session) -> None:
         with self._lock:
@@ -148,17 +142,16 @@ class SqliteBackend:
                 self._open.remove(session)
         session.close()
 
-    def _connect(self) -> Session:
+    def _connect(self, name: Name) -> Session:
         try:
             driver = self.driver()
         except sqlite3.Error as error:
             raise translated(error) from error
-        session = Session(driver, self.busy_seconds, self.now)
+        session = Session(driver, self.busy_seconds, self.now, name)
         with self._lock:
             if self._closed:
                 session.close()
-                msg = "the store is closed"
-                raise StoreUnavailable(msg)
+            self._alive()
             self._open.append(session)
         try:
             session.configure(durable=self.durable)
@@ -216,7 +209,9 @@ class SqliteBackend:
         """Close every connection of this process."""
         self._closed = True
         with self._lock:
-            for session in self._open:
-                if session.pid == PROCESS.pid:
-                    session.close()
+            ours = [session for session in self._open if session.pid == PROCESS.pid]
+            for session in ours:
+                session.name.close()  # or a busy thread would not let go of its connection
+            for session in ours:
+                session.close()
             self._open.clear()

@@ -1,4 +1,4 @@
-"""The file of a SQLite database: made for its owner alone, and known again by what it is."""
+"""The file of a SQLite database: made for its owner alone, or looked at."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import sqlite3
 import threading
 from pathlib import Path
-from typing import TypeAlias
 from urllib.parse import quote
 
 from persistence.backends.sqlite_errors import translated
@@ -24,9 +23,6 @@ _SHARED = (
     "ncpfs", "nfs", "nfs3", "nfs4", "ocfs2", "smb3", "smbfs",
 )  # fmt: skip
 """File systems that several machines share: there no two of them share the memory of a log."""
-
-Identity: TypeAlias = tuple[int, int]
-"""Which file has a name: device and inode."""
 
 
 def absolute(path: str) -> str:

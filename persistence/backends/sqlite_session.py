@@ -22,7 +22,7 @@ from statemachine.errors import SqlatchError, StoreBusy, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from persistence.backends.sqlite_file import Identity
+    from persistence.backends.sqlite_name import Name
     from persistence.operation import Reply
 
 _T = TypeVar("_T")
@@ -34,9 +34,9 @@ class Session:
     """One connection.
 
     Attributes:
-        pid: The process that opened it.
+        name: Of its file.
 
-        file: Which file it is on, as long as the name is that file's.
+        pid: The process that opened it.
 
         depth: How many transactions are open: one, and savepoints in it.
 
@@ -46,8 +46,8 @@ class Session:
     _driver: sqlite3.Connection
     _busy_seconds: float
     _now: Callable[[], int] | None
+    name: Name
     pid: int = field(factory=os.getpid, init=False)
-    file: Identity | None = field(default=None, init=False)
     depth: int = field(default=0, init=False)
     spoiled: bool = field(default=False, init=False)
     _doomed: SqlatchError | None = field(default=None, init=False)
@@ -98,12 +98,14 @@ class Session:
         if self._doomed is not None:
             self._alive()
         text, pick = positional(sql)
+        bound = {**params}
         until: float | None = None
         while True:
             now = time.time_ns() // NANOSECONDS if self._now is None else self._now()
             try:
+                bound[NOW_BIND] = now
                 with self._using:
-                    rows = self._driver.execute(text, pick({**params, NOW_BIND: now})).fetchall()
+                    rows = self._driver.execute(text, pick(bound)).fetchall()
             except sqlite3.Error as error:
                 if not is_busy(error):
                     raise self._ours(error) from error
@@ -178,6 +180,7 @@ class Session:
         """Close the connection, once no statement runs on it: the driver would crash."""
         with self._using:
             self._driver.close()
+            self.name.close()
 
     def _guarded(self, run: Callable[[], _T]) -> _T:
         until: float | None = None
