@@ -81,11 +81,11 @@ class Admission:
         Raises:
             InvalidArgument: An unknown or missing argument, or a value out of its bounds; names it.
         """
-        admitted = {**self._absent}
+        admitted, last = self._absent.copy(), self._last
         for name, value in values.items():
-            last = self._last.get(name)
-            if last is not None and last[0] is value:
-                admitted[name] = last[1]
+            judged = last.get(name)
+            if judged is not None and judged[0] is value:
+                admitted[name] = judged[1]
                 continue
             planned = self._plan.get(name)
             if planned is None:
@@ -94,9 +94,9 @@ class Admission:
             plain = None if value is None and optional else judge(kind, value, name)
             admitted[name] = plain
             if lasting and (type(value) in _EXACT or isinstance(value, Enum)):
-                self._last[name] = (value, plain)
+                last[name] = (value, plain)
         if known:
-            admitted.update(known)
+            admitted |= known
         for name in self._required:
             if name not in admitted:
                 raise InvalidArgument(name, "given")
