@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from persistence.batching import at_once
-from persistence.call import call_of
 from persistence.disagreement import compared, rows, steps
 from persistence.execute import apply
 from persistence.refusal import explain
-from persistence.trial import CALLER, Trial, answer_of, disagreement, slot_of
+from persistence.trial import ACTOR, CALL, Trial, answer_of, call_in, disagreement, slot_of
 from statemachine import simulate
 from statemachine.examples import examples
 from statemachine.outcome import Moved, Reason, Refused
@@ -18,6 +17,7 @@ from statemachine.path import broken
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from persistence.call import Call
     from persistence.compile import Program
     from persistence.operation import Operation
     from persistence.scratch import Scratch
@@ -43,8 +43,8 @@ def try_cell(
         cell.transition,
         cell.params,
         cell.now,
-        actor=CALLER.actor,
-        call=CALLER.call,
+        actor=ACTOR,
+        call=CALL,
     )
     make = _in_a_batch if in_a_batch else _alone
     yield _tried(machine, cell, verdict, scratch, make=make)
@@ -55,17 +55,16 @@ def try_cell(
                 yield _tried(machine, cell, verdict, scratch, make=make, taken=(rule, other))
 
 
-def _alone(program: Program, name: str, key: str, params: Row) -> Operation[Row | Refused]:
-    return apply(program, name, call_of(CALLER, params, key), program.row)
+def _alone(program: Program, name: str, call: Call) -> Operation[Row | Refused]:
+    return apply(program, name, call, program.row)
 
 
-def _in_a_batch(program: Program, name: str, key: str, params: Row) -> Operation[Row | Refused]:
-    call = call_of(CALLER, params, key)
+def _in_a_batch(program: Program, name: str, call: Call) -> Operation[Row | Refused]:
     moved = yield from at_once(program, name, [call])
     if moved:
         return moved[0]
     refused = yield from explain(program, name, call)
-    raced = Refused(transition=name, reason=Reason.RACED, key=key)
+    raced = Refused(transition=name, reason=Reason.RACED, key=call.key)
     return raced if refused is None else refused
 
 
@@ -75,7 +74,7 @@ def _tried(
     verdict: Moved | Refused,
     scratch: Scratch,
     *,
-    make: Callable[[Program, str, str, Row], Operation[Row | Refused]],
+    make: Callable[[Program, str, Call], Operation[Row | Refused]],
     taken: tuple[Uniqueness, Row] | None = None,
 ) -> Trial:
     key = str(cell.row[machine.key.name])
@@ -86,7 +85,8 @@ def _tried(
     if taken is not None:
         scratch.put(taken[1])
         expected = _taken(machine, cell, scratch, taken)
-    found = answer_of(scratch, make(scratch.program, cell.transition, key, cell.params))
+    call = call_in(scratch, cell.params, key)
+    found = answer_of(scratch, make(scratch.program, cell.transition, call))
     stored, events = scratch.empty(key)
     difference = compared(machine, cell.row, expected, found)
     if difference is None:

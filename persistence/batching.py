@@ -75,7 +75,7 @@ def at_once(program: Program, name: str, calls: Sequence[Call]) -> Operation[dic
     names = [param.name for param in program.machine.transition(name).params]
     bound = {name: [call.params[name] for call in calls] for name in (*names, *_OWN)}
     statement = update_many(program, name)
-    fragile = statement.entering or any(call.caller.given for call in calls)
+    fragile = statement.entering or any(call.given for call in calls)
     try:
         answer = yield Query(statement, bound, fragile=fragile)
     except Clash:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from persistence.call import call_of
 from persistence.disagreement import Difference, compared, rows, steps
 from persistence.execute import create
-from persistence.trial import CALLER, Trial, answer_of, disagreement, slot_of
+from persistence.trial import ACTOR, CALL, Trial, answer_of, call_in, disagreement, slot_of
 from statemachine import simulate
 from statemachine.errors import IllegalTransition, UniquenessConflict
 from statemachine.examples import examples
@@ -84,11 +83,11 @@ def _refusal(invariant: str, found: Found) -> Difference | None:
 
 def _made(machine: Machine, birth: Birth) -> Moved:
     name, params = birth.creation, birth.params
-    return simulate.create(machine, name, params, birth.now, actor=CALLER.actor, call=CALLER.call)
+    return simulate.create(machine, name, params, birth.now, actor=ACTOR, call=CALL)
 
 
-def _answer(scratch: Scratch, birth: Birth, call: str = CALLER.call) -> Found:
-    program, made = scratch.program, call_of(CALLER._replace(call=call), birth.params)
+def _answer(scratch: Scratch, birth: Birth, call: str = CALL) -> Found:
+    program, made = scratch.program, call_in(scratch, birth.params, call=call)
     return answer_of(scratch, create(program, birth.creation, made, program.row))
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
-import itertools
-import secrets
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from attrs import define, evolve, field
+from attrs import define, evolve
 
 from persistence import layout
-from persistence.call import Caller
+from persistence.binds import ACTOR_BIND, ACTOR_KIND_BIND, CALL_BIND, KEY_BIND
+from persistence.call import Call
 from persistence.compile import Program
 from persistence.operation import Answer, Clash, Direct
 from persistence.process import PROCESS
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from persistence.clock import Clock
     from persistence.dialect import Dialect
     from persistence.operation import Operation
+    from statemachine.kinds import Row
     from statemachine.machine import Machine
 
 _T = TypeVar("_T")
@@ -88,7 +88,6 @@ class Engine:
     project: str | None
     actor: Actor
     machines: tuple[Machine, ...]
-    _calls: tuple[int, str, Iterator[int]] = field(default=(0, "", iter(())), init=False)
 
     def __reduce__(self) -> str:
         msg = "a store holds connections and cannot be pickled; open it again where it is needed"
@@ -103,13 +102,24 @@ class Engine:
         server_clock = self.clock is None and self.backend.dialect.server_clock
         return _program(machine, self.backend.dialect, server_clock)
 
-    def caller(
-        self, call: str | None = None, actor: Actor | None = None, otherwise: Actor | None = None
-    ) -> Caller:
-        """Return who calls, under an id that is minted unless given.
+    def call_of(
+        self,
+        params: Row,
+        key: str = "",
+        call: str | None = None,
+        actor: Actor | None = None,
+        otherwise: Actor | None = None,
+    ) -> Call:
+        """Return a call with these plain values.
 
         Args:
-            call, actor: As the caller gave them.
+            params: Its values.
+
+            key: Of the row; empty where it names none.
+
+            call: Its id, as the caller gave it; None: it is given one of its own.
+
+            actor: Who calls, as the caller gave it.
 
             otherwise: Who calls where `actor` is None, a valid one; None: the store's.
 
@@ -117,15 +127,15 @@ class Engine:
             InvalidArgument: An id or a name that is no key.
         """
         who = (otherwise or self.actor) if actor is None else actor_of(actor)
-        if call is not None:
-            return Caller(who, key_of(call, "call"), given=True)
-        # Ids of one process stand side by side in the index; a fork's child begins its own.
-        pid, prefix, numbers = self._calls
-        if pid != PROCESS.pid:
-            prefix, numbers = secrets.token_hex(12), itertools.count()
-            self._calls = (PROCESS.pid, prefix, numbers)
-        # As `Caller` makes it, whose own constructor is a function of Python's.
-        return tuple.__new__(Caller, (who, f"{prefix}-{next(numbers):x}", False))
+        given = call is not None
+        named = key_of(call, "call") if given else next(PROCESS.calls)
+        bound = {**params}
+        bound[KEY_BIND] = key
+        bound[CALL_BIND] = named
+        bound[ACTOR_BIND] = who.name
+        bound[ACTOR_KIND_BIND] = who.kind
+        # As `Call` makes it, whose own constructor is a function of Python's.
+        return tuple.__new__(Call, (who, named, given, bound, key))
 
     def run(self, operation: Operation[_T]) -> _T:
         """Run an operation, each statement on its own or in the thread's open transaction."""
@@ -157,12 +167,12 @@ def _run(operation: Operation[_T], session: Session) -> _T:
                 operation.statement.sql, operation.params, fragile=operation.fragile
             )
         except Clash as clash:
-            operation = operation.otherwise(clash)
+            operation = operation.instead(clash)
         else:
             if rows:
                 told: _T = operation.tell(rows[0])
                 return told
-            operation = operation.otherwise(None)
+            operation = operation.instead(None)
     try:
         query = next(operation)
         while True:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from attrs import evolve
 
 from persistence import history
-from persistence.binds import EXCLUDE_BIND
-from persistence.call import call_of
+from persistence.binds import EXCLUDE_BIND, KEY_BIND
 from persistence.compile import (
     Statement,
     rule_of_index,
@@ -28,7 +26,7 @@ from statemachine.outcome import Reason, Refused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from persistence.call import Call, Caller
+    from persistence.call import Call
     from persistence.codec import Answered
     from persistence.compile import Program
     from persistence.operation import Operation, Tell
@@ -64,13 +62,13 @@ def apply(
         IdentityConflict: The call id was used for another transition.
     """
     statement = program.update[name]
-    fragile = statement.entering or call.caller.given
-    otherwise = partial(_not_moved, program, name, call, tell, attempt)
-    return Direct(statement, call.params, fragile, tell, otherwise)
+    fragile = statement.entering or call.given
+    given = (program, name, call, tell, attempt)
+    return Direct(statement, call.params, fragile, tell, _not_moved, given)
 
 
-def _not_moved(  # noqa: PLR0917 - what `apply` was given, and how it went
-    program: Program, name: str, call: Call, tell: Tell[_T], attempt: int, clash: Clash | None
+def _not_moved(  # noqa: PLR0917 - how it went, and what `apply` was given
+    clash: Clash | None, program: Program, name: str, call: Call, tell: Tell[_T], attempt: int
 ) -> Operation[_T | Refused]:
     if clash is None:
         outcome = yield from explain(program, name, call)
@@ -91,8 +89,7 @@ def _clashed(
     if clash.name == REPEATED:
         return (yield from recall(program, name, call))
     row, now = yield from read(program, call.key)
-    actor = call.caller.actor
-    verdict = simulate.decide(program.machine, row, name, call.params, now, actor=actor)
+    verdict = simulate.decide(program.machine, row, name, call.params, now, actor=call.actor)
     if isinstance(verdict, Refused):
         return evolve(verdict, key=call.key)
     other = yield from blocker(program, clash.name, verdict.row)
@@ -135,12 +132,12 @@ def create(
 
         StoreBusy: Whatever was in the way was gone when it was looked for, time and again.
     """
-    otherwise = partial(_not_created, program, name, call, tell, attempt)
-    return Direct(program.insert[name], call.params, True, tell, otherwise)
+    given = (program, name, call, tell, attempt)
+    return Direct(program.insert[name], call.params, True, tell, _not_created, given)
 
 
-def _not_created(  # noqa: PLR0917 - what `create` was given, and how it went
-    program: Program, name: str, call: Call, tell: Tell[_T], attempt: int, clash: Clash | None
+def _not_created(  # noqa: PLR0917 - how it went, and what `create` was given
+    clash: Clash | None, program: Program, name: str, call: Call, tell: Tell[_T], attempt: int
 ) -> Operation[_T]:
     index = None if clash is None else clash.name
     if index != EXPIRED:
@@ -172,29 +169,29 @@ def _same_facts(program: Program, name: str, stored: Row, wanted: Row) -> None:
         raise IdentityConflict(program.machine.name, key, differs)
 
 
-def created_before(program: Program, name: str, caller: Caller) -> Operation[str | None]:
+def created_before(program: Program, name: str, call: str) -> Operation[str | None]:
     """Return the key that an earlier creation of the same call id minted; within a transaction.
 
     Raises:
         IdentityConflict: The call id was used for something else.
     """
-    yield from _lock_call(program, caller)
+    yield from _lock_call(program, call)
     machine = program.machine.name
-    params = {"machine": machine, "call": caller.call}
+    params = {"machine": machine, "call": call}
     answer = yield Query(history.by_call(program.dialect), params)
     if not answer.rows:
         return None
     event = history.event_of(answer.rows[0])
     if event.transition != name:
-        raise IdentityConflict(machine, caller.call, (f"call id of {event.transition}",))
+        raise IdentityConflict(machine, call, (f"call id of {event.transition}",))
     return event.key
 
 
-def _lock_call(program: Program, caller: Caller) -> Operation[None]:
+def _lock_call(program: Program, call: str) -> Operation[None]:
     """Let calls of one id that name no row come one after another; no index knows them as one."""
     lock = program.dialect.call_lock()
     if lock is not None:
-        yield Query(Statement(lock), {"machine": program.machine.name, "call": caller.call})
+        yield Query(Statement(lock), {"machine": program.machine.name, "call": call})
 
 
 def take_next(
@@ -218,30 +215,30 @@ def take_next(
     """
     bound = {**call.params, EXCLUDE_BIND: program.dialect.as_list(exclude)}
     statement = program.next[name]
-    fragile = statement.entering or call.caller.given
-    otherwise = partial(_none_taken, program, name, call, tell, exclude)
-    taking = Direct(statement, bound, fragile, tell, otherwise)
-    return _once(program, name, call, tell, taking) if call.caller.given else taking
+    fragile = statement.entering or call.given
+    given = (program, name, call, tell, exclude)
+    taking = Direct(statement, bound, fragile, tell, _none_taken, given)
+    return _once(program, name, call, tell, taking) if call.given else taking
 
 
 def _once(
     program: Program, name: str, call: Call, tell: Tell[_T], taking: Operation[_T | Refused]
 ) -> Operation[_T | Refused]:
     """Take under a given id: what it took before is answered again."""
-    yield from _lock_call(program, call.caller)
+    yield from _lock_call(program, call.id)
     repeated = yield from recall(program, program.machine.selection(name).transition, call)
     if repeated is None:
         return (yield from taking)
     return repeated if isinstance(repeated, Refused) else tell(repeated.cells)
 
 
-def _none_taken(  # noqa: PLR0917 - what `take_next` was given, and how it went
+def _none_taken(  # noqa: PLR0917 - how it went, and what `take_next` was given
+    clash: Clash | None,
     program: Program,
     name: str,
     call: Call,
     tell: Tell[_T],
     exclude: Sequence[str],
-    clash: Clash | None,
 ) -> Operation[_T | Refused]:
     if clash is not None:
         return (yield from _take_by_key(program, name, call, tell, exclude))
@@ -265,9 +262,8 @@ def _take_by_key(
         key = answer.rows[0][0]
         if key is None:
             return Refused(transition=name, reason=Reason.NOTHING)
-        outcome = yield from apply(
-            program, transition, call_of(call.caller, call.params, key), tell
-        )
+        one = call._replace(params={**call.params, KEY_BIND: key}, key=key)
+        outcome = yield from apply(program, transition, one, tell)
         if not isinstance(outcome, Refused):
             return outcome
         losers.append(key)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from attrs import field, frozen
 
-from persistence.call import call_of
 from persistence.clock import milliseconds
 from persistence.compile import Program
 from persistence.execute import apply, create
@@ -23,7 +22,7 @@ from statemachine.outcome import Refused
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from persistence.call import Caller
+    from persistence.call import Call
     from persistence.operation import Answer, Operation, Query
     from persistence.store import Store
     from statemachine.kinds import Row
@@ -74,25 +73,25 @@ class Observer:
     def create(self, name: str, params: Row, call: str | None = None) -> Row:
         """Make a creation, given plain values; returns the plain row."""
         key = str(params[self._key_param(name)])
-        caller = self.store.engine.caller(call)
-        operation = create(self.program, name, call_of(caller, params), self.program.row)
-        row = self._noted(key, name, params, caller, operation)
+        made = self.store.engine.call_of(params, "", call)
+        operation = create(self.program, name, made, self.program.row)
+        row = self._noted(key, name, params, made, operation)
         assert row is not None, "a creation answers a row"
         assert not isinstance(row, Refused), "and refuses by an error"
         return row
 
     def apply(self, name: str, key: str, params: Row, call: str | None = None) -> Row | Refused:
         """Make a transition, given plain values; returns the plain row, or why it did not move."""
-        caller = self.store.engine.caller(call)
-        operation = apply(self.program, name, call_of(caller, params, key), self.program.row)
-        answer = self._noted(key, name, params, caller, operation)
+        made = self.store.engine.call_of(params, key, call)
+        operation = apply(self.program, name, made, self.program.row)
+        answer = self._noted(key, name, params, made, operation)
         assert answer is not None, "a transition answers a row or a refusal"
         return answer
 
     def get(self, key: str) -> Row | None:
         """Read a row."""
-        caller = self.store.engine.caller()
-        row = self._noted(key, None, {}, caller, self._read(key))
+        made = self.store.engine.call_of({}, key)
+        row = self._noted(key, None, {}, made, self._read(key))
         assert not isinstance(row, Refused), "reading refuses nothing"
         return row
 
@@ -107,7 +106,7 @@ class Observer:
         return row
 
     def _noted(
-        self, key: str, name: str | None, params: Row, caller: Caller, operation: Operation[Seen]
+        self, key: str, name: str | None, params: Row, made: Call, operation: Operation[Seen]
     ) -> Seen:
         instants = [milliseconds(self.store.clock)]
         began = time.monotonic_ns()
@@ -127,8 +126,8 @@ class Observer:
                     began=began,
                     ended=ended,
                     answer=answer,
-                    actor=caller.actor,
-                    call=caller.call,
+                    actor=made.actor,
+                    call=made.id,
                 )
             )
         return answer

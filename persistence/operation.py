@@ -85,14 +85,16 @@ class Direct(Generator[Query, Answer, _T]):
 
         tell: What is made of the row that it answers.
 
-        otherwise: What follows where it answered no row, or clashed.
+        otherwise, given: What follows where it answered no row, or clashed: told which, and what it
+            is given.
     """
 
     statement: Statement
     params: Mapping[str, object]
     fragile: bool
     tell: Tell[_T]
-    otherwise: Callable[[Clash | None], Operation[_T]]
+    otherwise: Callable[..., Operation[_T]]
+    given: tuple[Any, ...]
     _steps: Operation[_T] | None = field(default=None, init=False)
 
     def send(self, answer: Answer) -> Query:
@@ -103,6 +105,10 @@ class Direct(Generator[Query, Answer, _T]):
         """Go on with an error."""
         return self._begun().throw(*error)
 
+    def instead(self, clash: Clash | None) -> Operation[_T]:
+        """Return what follows."""
+        return self.otherwise(clash, *self.given)
+
     def _begun(self) -> Operation[_T]:
         if self._steps is None:
             self._steps = self._run()
@@ -112,5 +118,5 @@ class Direct(Generator[Query, Answer, _T]):
         try:
             answer = yield Query(self.statement, self.params, self.fragile)
         except Clash as clash:
-            return (yield from self.otherwise(clash))
-        return self.tell(answer.rows[0]) if answer.rows else (yield from self.otherwise(None))
+            return (yield from self.instead(clash))
+        return self.tell(answer.rows[0]) if answer.rows else (yield from self.instead(None))

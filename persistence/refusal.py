@@ -44,12 +44,12 @@ def explain(program: Program, name: str, call: Call) -> Operation[Answered | Ref
         The stored row where this very call moved it before; the refusal; None where the call
         would succeed by now.
     """
-    if call.caller.given:
+    if call.given:
         repeated = yield from recall(program, name, call)
         if repeated is not None:
             return repeated
     row, now = yield from read(program, call.key)
-    verdict = decide(program.machine, row, name, call.params, now, actor=call.caller.actor)
+    verdict = decide(program.machine, row, name, call.params, now, actor=call.actor)
     if isinstance(verdict, Refused):
         return evolve(verdict, key=call.key)
     return None
@@ -71,16 +71,14 @@ def recall(program: Program, name: str, call: Call) -> Operation[Answered | Refu
     """
     machine = program.machine
     answer = yield Query(
-        history.by_call(program.dialect), {"machine": machine.name, "call": call.caller.call}
+        history.by_call(program.dialect), {"machine": machine.name, "call": call.id}
     )
     events = [history.event_of(row) for row in answer.rows]
     events = [event for event in events if call.key in {"", event.key}]
     if not events:
         return None
     if events[0].transition != name:
-        raise IdentityConflict(
-            machine.name, call.caller.call, (f"call id of {events[0].transition}",)
-        )
+        raise IdentityConflict(machine.name, call.id, (f"call id of {events[0].transition}",))
     row, _ = yield from read(program, events[0].key)
     if row is None:
         return Refused(transition=name, reason=Reason.MISSING, key=events[0].key)

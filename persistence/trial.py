@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from persistence.call import Caller
 from persistence.disagreement import Difference, Disagreement
 from statemachine.errors import SqlatchError
 from statemachine.interpret import holds
 from statemachine.outcome import Actor
 
 if TYPE_CHECKING:
+    from persistence.call import Call
     from persistence.disagreement import Found
     from persistence.operation import Operation
     from persistence.scratch import Scratch
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from statemachine.machine import Uniqueness
     from statemachine.outcome import Refused
 
-CALLER = Caller(Actor("check", "agreement"), "the-call-that-is-tried")
+ACTOR = Actor("check", "agreement")
+CALL = "the-call-that-is-tried"
 
 
 @frozen
@@ -41,6 +42,11 @@ class Trial:
     slot: str | None
     moved: bool
     disagreement: Disagreement | None
+
+
+def call_in(scratch: Scratch, params: Row, key: str = "", call: str = CALL) -> Call:
+    """Return a call under an id that nobody has used before."""
+    return scratch.engine.call_of(params, key, call, ACTOR)._replace(given=False)
 
 
 def answer_of(scratch: Scratch, operation: Operation[Row | Refused]) -> Found:

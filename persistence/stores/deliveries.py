@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from persistence.call import call_of
 from persistence.execute import take_next
 from persistence.refusal import read, recall
 from persistence.stores.claims import part_of
@@ -92,8 +91,9 @@ def take_batch(
     rows: list[Row] = []
     taken = list(exclude)
     for number in range(limit):
-        caller = engine.caller(None if call is None else part_of(call, number), actor)
-        row = yield from take_next(program, name, call_of(caller, params), program.row, taken)
+        one = None if call is None else part_of(call, number)
+        made = engine.call_of(params, "", one, actor)
+        row = yield from take_next(program, name, made, program.row, taken)
         if isinstance(row, Refused):
             break
         rows.append(row)
@@ -108,7 +108,7 @@ def _recalled(
     transition = program.machine.selection(name).transition
     rows: list[Row] = []
     for number in range(MAX_BATCH):
-        one = call_of(engine.caller(part_of(call, number)), params)
+        one = engine.call_of(params, "", part_of(call, number))
         outcome = yield from recall(program, transition, one)
         if outcome is None:
             return rows if number else None

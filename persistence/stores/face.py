@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar
 from attrs import frozen
 
 from persistence import history
-from persistence.call import call_of
 from persistence.clock import SystemClock, milliseconds
 from persistence.execute import apply
 from persistence.operation import Query
@@ -19,13 +18,12 @@ from statemachine.kinds import MAX_INSTANT, Duration, Integer, admit
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from persistence.call import Caller
     from persistence.compile import Program
     from persistence.engine import Engine
     from persistence.operation import Operation, Tell
     from statemachine.admission import Admission
     from statemachine.kinds import Plain, Row
-    from statemachine.outcome import Event, Refused
+    from statemachine.outcome import Actor, Event, Refused
 
 _O = TypeVar("_O", covariant=True)  # noqa: PLC0105 - short, as the others
 _P = ParamSpec("_P")
@@ -53,8 +51,11 @@ class Operations:
         name: str,
         key: object,
         values: Mapping[str, object],
-        caller: Caller,
         tell: Tell[_T],
+        *,
+        call: str | None,
+        actor: Actor | None,
+        otherwise: Actor | None = None,
     ) -> Operation[_T | Refused]:
         """Validate a transition's arguments, and make it.
 
@@ -65,15 +66,16 @@ class Operations:
 
             values: The arguments, in Python's form.
 
-            caller: Who calls, under which id.
-
             tell: What is made of the row that moved.
+
+            call, actor, otherwise: As for `Engine.call_of`.
 
         Raises:
             InvalidArgument: A value out of its bounds; nothing was written.
         """
         params = self.admitted(self.program.machine.transition(name).admission, values)
-        return apply(self.program, name, call_of(caller, params, self.key(key)), tell)
+        made = self.engine.call_of(params, self.key(key), call, actor, otherwise)
+        return apply(self.program, name, made, tell)
 
     def admitted(
         self, admission: Admission, values: Mapping[str, object], known: Row | None = None

@@ -87,10 +87,16 @@ class IntentDeliveries(IntentRecords):
         """
         token = mint(token)
         values = {**delivering(holder, lease, holder_kind, token), "session_id": session_id}
-        caller = self.engine.caller(call, actor, Actor(str(holder_kind), str(holder)))
+        itself = Actor(str(holder_kind), str(holder))
         moved = self.program.moved
         return self.call(
-            "claim", intent_id, values, caller, lambda cells: IntentClaim(moved(cells), token)
+            "claim",
+            intent_id,
+            values,
+            lambda cells: IntentClaim(moved(cells), token),
+            call=call,
+            actor=actor,
+            otherwise=itself,
         )
 
     def claim_eligible(
@@ -185,8 +191,7 @@ class IntentDeliveries(IntentRecords):
     ) -> Operation[TurnIntent | Refused]:
         held = intent_claim(claim)
         shown = {**values, **_presented(held)}
-        caller = self.engine.caller(call, actor)
-        return self.call(name, held.intent_id, shown, caller, self.program.moved)
+        return self.call(name, held.intent_id, shown, self.program.moved, call=call, actor=actor)
 
 
 def intent_claim(claim: object) -> IntentClaim:

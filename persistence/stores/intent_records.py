@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from persistence.binds import LIMIT_BIND
-from persistence.call import call_of
 from persistence.execute import create
 from persistence.operation import Query
 from persistence.reading import AFTER_BIND, STATES_BIND, Listing, listing
@@ -92,7 +91,7 @@ class IntentRecords(Operations):
         row = admit_params([p for p in declared if p.name in given], given)
         facts = own_facts(fallback_facts, row)
         params = admit_params(declared, {**given, "fallback_facts": facts})
-        made = call_of(self.engine.caller(call, actor), params)
+        made = self.engine.call_of(params, "", call, actor)
         answered = self.program.row
         return create(self.program, name, made, lambda cells: self.record(answered(cells)))
 
@@ -111,10 +110,9 @@ class IntentRecords(Operations):
         """
         row, _ = yield from read(self.program, self.key(intent_id))
         values = {"fallback_facts": own_facts(fallback_facts, row)}
-        caller = self.engine.caller(call, actor)
-        return (
-            yield from self.call("make_eligible", intent_id, values, caller, self.program.moved)
-        )
+        moved = self.program.moved
+        make = self.call("make_eligible", intent_id, values, moved, call=call, actor=actor)
+        return (yield from make)
 
     def get(self, intent_id: str) -> Operation[TurnIntent | None]:
         """Return an intent, or None."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 
 from persistence.binds import LIMIT_BIND
-from persistence.call import call_of
 from persistence.execute import create
 from persistence.operation import Query
 from persistence.reading import AFTER_BIND, STATES_BIND, Listing, listing
@@ -119,7 +118,7 @@ class NotificationOperations(Operations):
         if notification_id is None:
             given["notification_id"] = _derived(run_id, attempt_id, notification_index)
         params = self.program.machine.creation("enqueue").admission(given)
-        made = call_of(self.engine.caller(call, actor), params)
+        made = self.engine.call_of(params, "", call, actor)
         row: Row
         try:
             row = yield from create(self.program, "enqueue", made, self.program.row)
@@ -201,8 +200,7 @@ class NotificationOperations(Operations):
         held = _claim(claim)
         values = _presented(held)
         key = held.notification_id
-        caller = self.engine.caller(call, actor)
-        return self.call("mark_delivered", key, values, caller, self.program.moved)
+        return self.call("mark_delivered", key, values, self.program.moved, call=call, actor=actor)
 
     def verify(self, claim: NotificationClaim) -> Operation[bool]:
         """Tell whether the notification is pending, and held and live by this claim."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from persistence.batching import apply_many
 from persistence.binds import LIMIT_BIND
-from persistence.call import call_of
 from persistence.execute import create, take_next
 from persistence.operation import Query
 from persistence.reading import AFTER_BIND, STATES_BIND, Listing, listing
@@ -64,7 +63,7 @@ class RowOperations(Operations):
                 written.
         """
         params = self.admitted(self.program.machine.creation(name).admission, values)
-        made = call_of(self.engine.caller(call, actor), params)
+        made = self.engine.call_of(params, "", call, actor)
         return create(self.program, name, made, self.program.moved)
 
     def apply(
@@ -81,8 +80,7 @@ class RowOperations(Operations):
         Raises:
             UnknownTransition, InvalidArgument: Nothing was written.
         """
-        caller = self.engine.caller(call, actor)
-        return self.call(name, key, values or {}, caller, self.program.moved)
+        return self.call(name, key, values or {}, self.program.moved, call=call, actor=actor)
 
     def apply_many(
         self, name: str, calls: Sequence[RowCall], *, actor: Actor | None = None
@@ -108,8 +106,7 @@ class RowOperations(Operations):
             if not isinstance(call, RowCall):
                 raise InvalidArgument("calls", "of RowCall")
             params = self.admitted(admission, call.values)
-            caller = self.engine.caller(call.call, actor)
-            given.append(call_of(caller, params, self.key(call.key)))
+            given.append(self.engine.call_of(params, self.key(call.key), call.call, actor))
         rows = yield from apply_many(self.program, name, given)
         return [row if isinstance(row, Refused) else self.program.moved(row.cells) for row in rows]
 
@@ -141,7 +138,7 @@ class RowOperations(Operations):
         """
         selection = self.program.machine.selection(name)
         params = self.admitted(self.program.wanted[selection.name], values)
-        made = call_of(self.engine.caller(call, actor), params)
+        made = self.engine.call_of(params, "", call, actor)
         passed = self.excluded(exclude)
         return take_next(self.program, name, made, self.program.moved, passed)
 

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from persistence.batching import apply_many, choose_many
-from persistence.call import Call, call_of
 from persistence.engine import actor_of, key_of
 from persistence.execute import take_next
 from persistence.refusal import read
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import timedelta
 
+    from persistence.call import Call
     from persistence.operation import Cells, Operation, Tell
     from statemachine.kinds import JsonValue, Kind, Plain, Row
 
@@ -74,11 +74,10 @@ class RunClaims(RunSteps):
         Raises:
             InvalidArgument: Nothing was written.
         """
-        token = mint(token)
-        who = holding(runner_id, holder_kind)
+        token, who = mint(token), holding(runner_id, holder_kind)
         values = {**who.plain, "lease": lease, "token": token}
-        caller = self.engine.caller(call, actor, who.actor)
-        return self.call("claim", run_id, values, caller, self._with(token))
+        tell = self._with(token)
+        return self.call("claim", run_id, values, tell, call=call, actor=actor, otherwise=who.actor)
 
     def claim_for_control(
         self,
@@ -94,8 +93,10 @@ class RunClaims(RunSteps):
         token = mint(token)
         values = {"holder": holder, "lease": lease, "token": token}
         itself = Actor(HolderKind.CONTROL.value, key_of(holder, "holder"))
-        caller = self.engine.caller(call, actor, itself)
-        return self.call("claim_for_control", run_id, values, caller, self._with(token))
+        tell = self._with(token)
+        return self.call(
+            "claim_for_control", run_id, values, tell, call=call, actor=actor, otherwise=itself
+        )
 
     def rebind(
         self,
@@ -128,8 +129,9 @@ class RunClaims(RunSteps):
         parked = row if row is not None and row["status"] == "parked" else None
         if parked is not None and all(parked[name] == params[name] for name in names):
             return Unchanged(self.program.record(parked))
-        caller = self.engine.caller(call, actor, who.actor)
-        return (yield from self.call("rebind", run_id, values, caller, self._with(token)))
+        tell, itself = self._with(token), who.actor
+        make = self.call("rebind", run_id, values, tell, call=call, actor=actor, otherwise=itself)
+        return (yield from make)
 
     def rebind_held(
         self,
@@ -150,8 +152,7 @@ class RunClaims(RunSteps):
         held = claim_of(claim)
         bound = binding(workflow, source_ref, source, definition_digest, expected_source_ref)
         values = {**bound, **holding(runner_id, holder_kind).plain, "lease": lease}
-        caller = self.engine.caller(call, actor)
-        return self.held("rebind_held", held, values, caller, self._with(held.token))
+        return self.held("rebind_held", held, values, call, actor, tell=self._with(held.token))
 
     def claim_next(
         self,
@@ -193,8 +194,8 @@ class RunClaims(RunSteps):
         params = self._taken(who, lease, token)
         if session_id is not None:
             params["session_id"] = admit(self._session, session_id, "session_id")
-        caller = self.engine.caller(call, actor, who.actor)
-        return self._next(f"claim_next_{kind}", call_of(caller, params), token, exclude)
+        made = self.engine.call_of(params, "", call, actor, who.actor)
+        return self._next(f"claim_next_{kind}", made, token, exclude)
 
     def claim_many(
         self,
@@ -238,7 +239,7 @@ class RunClaims(RunSteps):
             return (yield from self._at_once(takes, tokens, who, passed))
         claims: list[Claim] = []
         for number, (own, params) in enumerate(zip(tokens, takes, strict=True)):
-            one = call_of(self.engine.caller(part_of(call, number), who), params)
+            one = self.engine.call_of(params, "", part_of(call, number), who)
             claim = yield from self._next("claim_headless", one, own, passed)
             if isinstance(claim, Refused):
                 break
@@ -256,7 +257,7 @@ class RunClaims(RunSteps):
         name = self._scoped("claim_headless")
         keys = yield from choose_many(self.program, name, takes[0], len(tokens), passed)
         calls = [
-            call_of(self.engine.caller(None, who), params, key)
+            self.engine.call_of(params, key, None, who)
             for key, params in zip(keys, takes, strict=False)
         ]
         rows = yield from apply_many(self.program, "claim", calls)

@@ -8,8 +8,8 @@ import secrets
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from persistence.call import call_of
 from persistence.clock import SystemClock
+from persistence.engine import key_of
 from persistence.execute import create, created_before
 from persistence.stores.claims import Claim, mint
 from persistence.stores.face import Operations
@@ -24,7 +24,6 @@ from statemachine.outcome import Actor, Reason, Refused
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from persistence.call import Caller
     from persistence.operation import Cells, Operation, Tell
     from statemachine.kinds import JsonValue, Plain, Row
     from statemachine.machines import Run
@@ -116,8 +115,9 @@ class RunCreations(Operations):
                 "max_attempts": max_attempts,
             },
             {},
-            self.engine.caller(call, actor),
             self.program.moved,
+            call=call,
+            actor=actor,
         )
 
     def enqueue(
@@ -197,8 +197,9 @@ class RunCreations(Operations):
                 "max_attempts": max_attempts,
             },
             taken,
-            self.engine.caller(call, actor),
             partial(self._enqueued, token, taken),
+            call=call,
+            actor=actor,
         )
 
     def _enqueued(self, token: bytes, taken: Row, cells: Cells) -> Claim | Refused:
@@ -218,25 +219,35 @@ class RunCreations(Operations):
         name: str,
         given: dict[str, object],
         taken: Row,
-        caller: Caller,
         tell: Tell[_T],
+        *,
+        call: str | None,
+        actor: Actor | None,
     ) -> Operation[_T]:
         """Validate the facts of a run, and create it with their digest and what else it takes."""
         minted = given["run_id"] is None
         facts = self._judged(given)
-        if minted and caller.given:
-            return self._create_once(name, facts, taken, caller, tell)
-        made = call_of(caller, {**facts, **taken, "facts_digest": digest_of(facts)})
-        return create(self.program, name, made, tell)
+        if minted and call is not None:
+            return self._create_once(name, facts, taken, tell, call=call, actor=actor)
+        whole = {**facts, **taken, "facts_digest": digest_of(facts)}
+        return create(self.program, name, self.engine.call_of(whole, "", call, actor), tell)
 
     def _create_once(
-        self, name: str, facts: dict[str, Plain], taken: Row, caller: Caller, tell: Tell[_T]
+        self,
+        name: str,
+        facts: dict[str, Plain],
+        taken: Row,
+        tell: Tell[_T],
+        *,
+        call: str,
+        actor: Actor | None,
     ) -> Operation[_T]:
         """Create a run whose id is, for a call that is repeated, the one that was minted before."""
-        before = yield from created_before(self.program, name, caller)
+        before = yield from created_before(self.program, name, key_of(call, "call"))
         if before is not None:
             facts["run_id"] = before
-        made = call_of(caller, {**facts, **taken, "facts_digest": digest_of(facts)})
+        whole = {**facts, **taken, "facts_digest": digest_of(facts)}
+        made = self.engine.call_of(whole, "", call, actor)
         return (yield from create(self.program, name, made, tell))
 
     def _judged(self, given: dict[str, object]) -> dict[str, Plain]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from persistence.batching import apply_many
-from persistence.call import call_of
 from persistence.engine import actor_of
 from persistence.stores.claims import Claim, claim_of, proven
 from persistence.stores.face import MAX_LISTED, items_of
@@ -52,7 +51,7 @@ class RunHolding(RunSteps):
         self, claim: Claim, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Say that the first step is about to run; needs the lease live."""
-        return self.held("mark_running", claim, {}, self.engine.caller(call, actor))
+        return self.held("mark_running", claim, {}, call, actor)
 
     def renew(
         self, claim: Claim, *, lease: timedelta, actor: Actor | None = None
@@ -71,15 +70,16 @@ class RunHolding(RunSteps):
             "renew",
             held,
             {"lease": lease},
-            self.engine.caller(None, actor),
-            lambda cells: proven(moved(cells), held.token, held.proof),
+            None,
+            actor,
+            tell=lambda cells: proven(moved(cells), held.token, held.proof),
         )
 
     def release_control(
         self, claim: Claim, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Give a control lease back."""
-        return self.held("release_control", claim, {}, self.engine.caller(call, actor))
+        return self.held("release_control", claim, {}, call, actor)
 
     def park(
         self,
@@ -92,7 +92,7 @@ class RunHolding(RunSteps):
     ) -> Operation[Run | Refused]:
         """Lay the run aside, until it is woken (waiting) or until `available_at` (None: now)."""
         values = {"waiting": waiting, "available_at": available_at}
-        return self.held("park", claim, values, self.engine.caller(call, actor))
+        return self.held("park", claim, values, call, actor)
 
     def park_source_changed(
         self,
@@ -105,7 +105,7 @@ class RunHolding(RunSteps):
     ) -> Operation[Run | Refused]:
         """Lay the run aside because its source is no longer what it was."""
         values = {"error_message": error_message, "status_detail": status_detail}
-        return self.held("park_source_changed", claim, values, self.engine.caller(call, actor))
+        return self.held("park_source_changed", claim, values, call, actor)
 
     def park_effect_ambiguous(
         self,
@@ -117,7 +117,7 @@ class RunHolding(RunSteps):
     ) -> Operation[Run | Refused]:
         """Lay the run aside because nobody knows whether an effect happened."""
         values = {"error_message": error_message}
-        return self.held("park_effect_ambiguous", claim, values, self.engine.caller(call, actor))
+        return self.held("park_effect_ambiguous", claim, values, call, actor)
 
     def finish(
         self,
@@ -142,7 +142,7 @@ class RunHolding(RunSteps):
             actor: Who calls; None: the store's.
         """
         values = {"outcome": outcome, "result": result}
-        return self.held("finish", claim, values, self.engine.caller(call, actor))
+        return self.held("finish", claim, values, call, actor)
 
     def finish_many(
         self, ends: Sequence[Finish], *, actor: Actor | None = None
@@ -168,8 +168,7 @@ class RunHolding(RunSteps):
                 raise InvalidArgument("ends", "of Finish")
             key, shown = claim_of(end.claim).proof
             values = {"outcome": end.outcome, "result": end.result}
-            caller = self.engine.caller(end.call, who)
-            calls.append(call_of(caller, admission(values, shown), key))
+            calls.append(self.engine.call_of(admission(values, shown), key, end.call, who))
         rows = yield from apply_many(self.program, "finish", calls)
         return [row if isinstance(row, Refused) else self.program.moved(row.cells) for row in rows]
 
@@ -202,10 +201,10 @@ class RunHolding(RunSteps):
             actor: Who calls; None: the store's.
         """
         values = failing(error_code, error_message, outcome, result)
-        return self.held("fail", claim, values, self.engine.caller(call, actor))
+        return self.held("fail", claim, values, call, actor)
 
     def abort(
         self, claim: Claim, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """End the run as cancelled, as its holder."""
-        return self.held("abort", claim, {}, self.engine.caller(call, actor))
+        return self.held("abort", claim, {}, call, actor)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from persistence.call import call_of
 from persistence.execute import ATTEMPTS, take_next
 from persistence.refusal import read, recall
 from persistence.stores.claims import AlreadyFinal, Cancelled, CancelRequested, part_of
@@ -30,13 +29,13 @@ class RunMoves(RunSteps):
         self, run_id: str, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Let a waiting run be taken again."""
-        return self.step("wake", run_id, {}, self.engine.caller(call, actor))
+        return self.step("wake", run_id, {}, call, actor)
 
     def requeue(
         self, run_id: str, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Put a launch back whose lease ran out before anything ran."""
-        return self.step("requeue", run_id, {}, self.engine.caller(call, actor))
+        return self.step("requeue", run_id, {}, call, actor)
 
     def reject(
         self,
@@ -51,19 +50,19 @@ class RunMoves(RunSteps):
     ) -> Operation[Run | Refused]:
         """End a run that nobody holds as failed; arguments as for `fail`."""
         values = failing(error_code, error_message, outcome, result)
-        return self.step("reject", run_id, values, self.engine.caller(call, actor))
+        return self.step("reject", run_id, values, call, actor)
 
     def pause(
         self, run_id: str, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Keep `claim_next` from taking the run."""
-        return self.step("pause", run_id, {}, self.engine.caller(call, actor))
+        return self.step("pause", run_id, {}, call, actor)
 
     def resume(
         self, run_id: str, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """End a pause."""
-        return self.step("resume", run_id, {}, self.engine.caller(call, actor))
+        return self.step("resume", run_id, {}, call, actor)
 
     def adopt(
         self,
@@ -75,19 +74,19 @@ class RunMoves(RunSteps):
     ) -> Operation[Run | Refused]:
         """Give a run without a session to one; it becomes interactive."""
         values = {"session_id": session_id}
-        return self.step("adopt", run_id, values, self.engine.caller(call, actor))
+        return self.step("adopt", run_id, values, call, actor)
 
     def request_cancel(
         self, run_id: str, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Ask the live holder of a run to end it."""
-        return self.step("request_cancel", run_id, {}, self.engine.caller(call, actor))
+        return self.step("request_cancel", run_id, {}, call, actor)
 
     def cancel_stale(
         self, run_id: str, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Cancel a run that has begun and that nobody holds."""
-        return self.step("cancel_stale", run_id, {}, self.engine.caller(call, actor))
+        return self.step("cancel_stale", run_id, {}, call, actor)
 
     def reap(
         self,
@@ -99,13 +98,13 @@ class RunMoves(RunSteps):
     ) -> Operation[Run | Refused]:
         """Fail a run whose lease ran out and whose attempts are used up."""
         values = {"error_message": error_message}
-        return self.step("reap", run_id, values, self.engine.caller(call, actor))
+        return self.step("reap", run_id, values, call, actor)
 
     def reap_cancelled(
         self, run_id: str, *, call: str | None = None, actor: Actor | None = None
     ) -> Operation[Run | Refused]:
         """Cancel a run whose holder was asked to and is gone."""
-        return self.step("reap_cancelled", run_id, {}, self.engine.caller(call, actor))
+        return self.step("reap_cancelled", run_id, {}, call, actor)
 
     def cancel(
         self, run_id: str, *, call: str | None = None, actor: Actor | None = None
@@ -120,13 +119,13 @@ class RunMoves(RunSteps):
         ids = {name: None if call is None else part_of(call, name) for name in _CANCELLING}
         for name, one in ids.items():
             if one is not None:
-                asked = call_of(self.engine.caller(one, actor), {}, key)
+                asked = self.engine.call_of({}, key, one, actor)
                 before = yield from recall(self.program, name, asked)
                 if before is not None and not isinstance(before, Refused):
                     return _called_off(name, self.program.record(before))
         for _ in range(ATTEMPTS):
             for name, one in ids.items():
-                outcome = yield from self.step(name, key, {}, self.engine.caller(one, actor))
+                outcome = yield from self.step(name, key, {}, one, actor)
                 if not isinstance(outcome, Refused):
                     return _called_off(name, outcome)
                 live = outcome.guard == "no cancellation requested"
@@ -150,7 +149,7 @@ class RunMoves(RunSteps):
             values = {"error_message": LOST_MESSAGE} if admission.params else {}
             params = {**admission(values), "project": self.engine.project}
             while len(ended) < most:
-                ending = call_of(self.engine.caller(None, actor), params)
+                ending = self.engine.call_of(params, "", None, actor)
                 run = yield from take_next(
                     self.program, f"{name}{scope}", ending, self.program.moved
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from persistence import history
-from persistence.binds import ACTOR_BIND, ACTOR_KIND_BIND, CALL_BIND, KEY_BIND, LIMIT_BIND
+from persistence.binds import LIMIT_BIND
 from persistence.operation import Clash, Query
 from persistence.reading import (
     AFTER_BIND,
@@ -101,19 +101,11 @@ class RunReads(Operations):
         machine, key = self.program.machine, self.key(run_id)
         kind = str(admit(Text(), type, "type"))
         text = canonical_json(payload, "payload", MAX_PAYLOAD)
-        caller = self.engine.caller(call, actor)
-        params = {
-            KEY_BIND: key,
-            CALL_BIND: caller.call,
-            ACTOR_BIND: caller.actor.name,
-            ACTOR_KIND_BIND: caller.actor.kind,
-            EVENT_BIND: kind,
-            PAYLOAD_BIND: text,
-        }
+        made = self.engine.call_of({EVENT_BIND: kind, PAYLOAD_BIND: text}, key, call, actor)
         try:
-            answer = yield Query(append(self.program), params, fragile=caller.given)
+            answer = yield Query(append(self.program), made.params, fragile=made.given)
         except Clash as clash:
-            return (yield from self._appended(key, kind, caller.call, clash))
+            return (yield from self._appended(key, kind, made.id, clash))
         if not answer.rows:
             return Refused(transition="append_event", reason=Reason.MISSING, key=key)
         revision, at = answer.rows[0]
@@ -123,8 +115,8 @@ class RunReads(Operations):
             revision=revision,
             type=kind,
             payload=payload,
-            actor=caller.actor,
-            call=caller.call,
+            actor=made.actor,
+            call=made.id,
             at=at,
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from persistence.call import call_of
 from persistence.execute import apply
 from persistence.stores.claims import Claim, claim_of
 from persistence.stores.face import Operations
@@ -12,11 +11,10 @@ from persistence.stores.face import Operations
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from persistence.call import Caller
     from persistence.operation import Operation, Tell
     from statemachine.kinds import JsonValue
     from statemachine.machines import Run, RunOutcome
-    from statemachine.outcome import Refused
+    from statemachine.outcome import Actor, Refused
 
 _T = TypeVar("_T")
 
@@ -25,17 +23,24 @@ class RunSteps(Operations):
     """What every move of a run is made of."""
 
     def step(
-        self, name: str, run_id: str, values: Mapping[str, object], caller: Caller
+        self,
+        name: str,
+        run_id: str,
+        values: Mapping[str, object],
+        call: str | None,
+        actor: Actor | None,
     ) -> Operation[Run | Refused]:
         """Make a transition, and answer the record."""
-        return self.call(name, run_id, values, caller, self.program.moved)
+        return self.call(name, run_id, values, self.program.moved, call=call, actor=actor)
 
     def held(
         self,
         name: str,
         claim: Claim,
         values: Mapping[str, object],
-        caller: Caller,
+        call: str | None,
+        actor: Actor | None,
+        *,
         tell: Tell[_T] | None = None,
     ) -> Operation[_T | Refused]:
         """Make a transition as the holder; what is told of the row is by default its record.
@@ -48,7 +53,8 @@ class RunSteps(Operations):
         params = program.given[name](values, shown)
         if self.engine.clock is not None:
             self.within_time(program.given[name], params)
-        return apply(program, name, call_of(caller, params, run_id), tell or program.moved)
+        made = self.engine.call_of(params, run_id, call, actor)
+        return apply(program, name, made, tell or program.moved)
 
 
 def failing(
