@@ -139,11 +139,20 @@ class Engine:
 
     def run(self, operation: Operation[_T]) -> _T:
         """Run an operation, each statement on its own or in the thread's open transaction."""
-        own = self.backend.own()
-        if own is not None:
-            return _run(operation, own)
-        with self.backend.session() as session:
+        session = self.backend.own()
+        if session is None:
+            with self.backend.session() as lent:
+                return _run(operation, lent)
+        if not isinstance(operation, Direct):
             return _run(operation, session)
+        try:
+            rows, _ = session.execute(
+                operation.statement.sql, operation.params, fragile=operation.fragile
+            )
+        except Clash as clash:
+            return _run(operation.instead(clash), session)
+        told: _T = operation.tell(rows[0]) if rows else _run(operation.instead(None), session)
+        return told
 
     def run_whole(self, operation: Operation[_T]) -> _T:
         """Run an operation as one transaction: all of it or nothing."""
@@ -161,18 +170,6 @@ _program = functools.lru_cache(maxsize=128)(Program)
 
 
 def _run(operation: Operation[_T], session: Session) -> _T:
-    if isinstance(operation, Direct):
-        try:
-            rows, _ = session.execute(
-                operation.statement.sql, operation.params, fragile=operation.fragile
-            )
-        except Clash as clash:
-            operation = operation.instead(clash)
-        else:
-            if rows:
-                told: _T = operation.tell(rows[0])
-                return told
-            operation = operation.instead(None)
     try:
         query = next(operation)
         while True:
