@@ -150,8 +150,9 @@ class Engine:
                 operation.statement.sql, operation.params, fragile=operation.fragile
             )
         except Clash as clash:
-            return _run(operation.instead(clash), session)
-        told: _T = operation.tell(rows[0]) if rows else _run(operation.instead(None), session)
+            told: _T = _run(operation.instead(clash), session)
+        else:
+            told = operation.tell(rows[0]) if rows else _run(operation.instead(None), session)
         return told
 
     def run_whole(self, operation: Operation[_T]) -> _T:
