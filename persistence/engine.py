@@ -145,14 +145,12 @@ class Engine:
                 return _run(operation, lent)
         if not isinstance(operation, Direct):
             return _run(operation, session)
+        statement, clash = operation.statement, None
         try:
-            rows, _ = session.execute(
-                operation.statement.sql, operation.params, fragile=operation.fragile
-            )
-        except Clash as clash:
-            told: _T = _run(operation.instead(clash), session)
-        else:
-            told = operation.tell(rows[0]) if rows else _run(operation.instead(None), session)
+            rows, _ = session.execute(statement.sql, operation.params, fragile=operation.fragile)
+        except Clash as met:
+            rows, clash = (), met
+        told: _T = operation.tell(rows[0]) if rows else _run(operation.instead(clash), session)
         return told
 
     def run_whole(self, operation: Operation[_T]) -> _T:
