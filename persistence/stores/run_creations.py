@@ -24,6 +24,7 @@ from statemachine.outcome import Actor, Reason, Refused
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
+    from persistence.call import Call
     from persistence.operation import Cells, Operation, Tell
     from statemachine.kinds import JsonValue, Plain, Row
     from statemachine.machines import Run
@@ -229,8 +230,7 @@ class RunCreations(Operations):
         facts = self._judged(given)
         if minted and call is not None:
             return self._create_once(name, facts, taken, tell, call=call, actor=actor)
-        whole = {**facts, **taken, "facts_digest": digest_of(facts)}
-        return create(self.program, name, self.engine.call_of(whole, "", call, actor), tell)
+        return create(self.program, name, self._made(facts, taken, call, actor), tell)
 
     def _create_once(
         self,
@@ -246,9 +246,13 @@ class RunCreations(Operations):
         before = yield from created_before(self.program, name, key_of(call, "call"))
         if before is not None:
             facts["run_id"] = before
-        whole = {**facts, **taken, "facts_digest": digest_of(facts)}
-        made = self.engine.call_of(whole, "", call, actor)
+        made = self._made(facts, taken, call, actor)
         return (yield from create(self.program, name, made, tell))
+
+    def _made(self, facts: Row, taken: Row, call: str | None, actor: Actor | None) -> Call:
+        """Return the call that creates a run of these facts, with their digest."""
+        whole = {**facts, **taken, "facts_digest": digest_of(facts)}
+        return self.engine.call_of(whole, "", call, actor)
 
     def _judged(self, given: dict[str, object]) -> dict[str, Plain]:
         """Return the plain facts of a creation; what was left out is filled in."""
