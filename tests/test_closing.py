@@ -48,6 +48,38 @@ for number in range(40):
 print("all ended")
 """
 
+IN_TRANSACTIONS = """
+import sys, threading
+from persistence import open_store
+from statemachine.errors import StoreUnavailable
+
+for number in range(60):
+    store, ended = open_store(sys.argv[1], pool_size=8), []
+
+    def work(name, store=store, ended=ended):
+        for turn in range(10_000):
+            try:
+                with store.transaction():
+                    store.runs.reserve(run_id=f"{name}-{turn}", workflow="w", source_ref="s",
+                                       source={}, definition_digest="d")
+                    store.runs.list()
+                store.runs.reserve(call=f"{name}-{turn}", workflow="w", source_ref="s",
+                                   source={}, definition_digest="d")
+            except StoreUnavailable as error:
+                ended.append(str(error))
+                return
+
+    threads = [threading.Thread(target=work, args=(f"{number}-{n}",)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    threads[0].join(0.01)
+    store.close()
+    for thread in threads:
+        thread.join()
+    assert len(ended) == 8, ended
+print("all ended")
+"""
+
 ASYNCHRONOUS = """
 import asyncio, sys
 from persistence.aio import open_async_store
@@ -70,7 +102,11 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("script", [SYNCHRONOUS, ASYNCHRONOUS], ids=["threads", "cancelled tasks"])
+@pytest.mark.parametrize(
+    "script",
+    [SYNCHRONOUS, IN_TRANSACTIONS, ASYNCHRONOUS],
+    ids=["threads", "threads in transactions", "cancelled tasks"],
+)
 @pytest.mark.parametrize(
     "capabilities", [SQLITE_FILE, POSTGRESQL], indirect=True, ids=lambda backend: backend.name
 )

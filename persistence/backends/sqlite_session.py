@@ -149,14 +149,12 @@ class Session:
     def _undo(self, name: str, *, outer: bool) -> None:
         if outer:
             self._doomed = None
+        steps = ("ROLLBACK",) if outer else (f"ROLLBACK TO {name}", f"RELEASE {name}")
         try:
-            if not self._driver.in_transaction:
-                return
-            if outer:
-                self._driver.execute("ROLLBACK")
-            else:
-                self._driver.execute(f"ROLLBACK TO {name}")
-                self._driver.execute(f"RELEASE {name}")
+            with self._using:
+                if self._driver.in_transaction:
+                    for step in steps:
+                        self._driver.execute(step)
         except sqlite3.Error as error:
             self.spoiled = True  # what was begun goes with the connection, if that is not gone yet
             if not outer:
@@ -196,9 +194,17 @@ class Session:
     def _ours(self, error: sqlite3.Error) -> SqlatchError:
         ours = translated(error)
         self.spoiled = self.spoiled or is_lasting(error)
-        if self.in_transaction and (is_dooming(error) or not self._driver.in_transaction):
+        if self.in_transaction and (is_dooming(error) or self._ended()):
             self._doomed = ours
         return ours
+
+    def _ended(self) -> bool:
+        """Tell whether SQLite has ended the transaction: by itself, or with the connection."""
+        try:
+            with self._using:
+                return not self._driver.in_transaction
+        except sqlite3.ProgrammingError:
+            return True
 
     def _patient(self, error: sqlite3.Error, until: float | None) -> float:
         """Wait for a millisecond: SQLite's own back-off starves writers for half a second.
