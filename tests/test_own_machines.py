@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -15,7 +15,8 @@ from psycopg.rows import dict_row
 from sqlalchemy.orm import Session
 
 from persistence import ManualClock, Store, open_store
-from statemachine import Reason, Refused
+from persistence.stores.runs import Runs
+from statemachine import Actor, Reason, Refused
 from statemachine.errors import (
     IdentityConflict,
     InvalidArgument,
@@ -24,6 +25,7 @@ from statemachine.errors import (
     UnknownTransition,
 )
 from statemachine.machines import RUN_LAUNCH
+from tests.cases.launches import LEASE
 from tests.order import ORDER, OrderState
 
 Run = Callable[[str], Any]
@@ -272,6 +274,31 @@ def test_the_shipped_faces_work_there_too(place: Place) -> None:
     connection.commit()
 
     assert run == store.runs.get(run.run_id)
+
+
+_FACTS: dict[str, Any] = {
+    "workflow": "w",
+    "source_ref": "r",
+    "source": {},
+    "definition_digest": "d",
+}
+WRONG: dict[str, Callable[[Runs], object]] = {
+    "reserve, call": lambda runs: runs.reserve(**_FACTS, call=""),
+    "reserve, actor": lambda runs: runs.reserve(**_FACTS, call="c", actor=cast("Actor", "ada")),
+    "enqueue, call": lambda runs: runs.enqueue(**_FACTS, runner_id="w", lease=LEASE, call=""),
+    "claim_next, call": lambda runs: runs.claim_next("w", LEASE, call=""),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_a_wrong_argument_begins_nothing(tmp_path: Path, wrong: Callable[[Runs], object]) -> None:
+    """It is told before anything is asked of the database, where the caller would hold a lock."""
+    path = str(tmp_path / "runs.db")
+    with open_store(path) as store, closing(sqlite3.connect(path)) as connection:
+        with pytest.raises(InvalidArgument, match=r"call|actor"):
+            wrong(store.on(connection).runs)
+
+        assert not connection.in_transaction
 
 
 def test_a_foreign_connection_is_refused(store: Store) -> None:

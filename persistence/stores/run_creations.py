@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from persistence.clock import SystemClock
-from persistence.engine import key_of
 from persistence.execute import create, created_before
 from persistence.stores.claims import Claim, mint
 from persistence.stores.face import Operations
@@ -228,25 +227,23 @@ class RunCreations(Operations):
         """Validate the facts of a run, and create it with their digest and what else it takes."""
         minted = given["run_id"] is None
         facts = self._judged(given)
-        if minted and call is not None:
-            return self._create_once(name, facts, taken, tell, call=call, actor=actor)
-        return create(self.program, name, self._made(facts, taken, call, actor), tell)
+        made = self._made(facts, taken, call, actor)
+        if minted and made.given:
+            return self._create_once(name, facts, taken, tell, made)
+        return create(self.program, name, made, tell)
 
     def _create_once(
         self,
         name: str,
-        facts: dict[str, Plain],
+        facts: Row,
         taken: Row,
         tell: Tell[_T],
-        *,
-        call: str,
-        actor: Actor | None,
+        made: Call,
     ) -> Operation[_T]:
         """Create a run whose id is, for a call that is repeated, the one that was minted before."""
-        before = yield from created_before(self.program, name, key_of(call, "call"))
+        before = yield from created_before(self.program, name, made.id)
         if before is not None:
-            facts["run_id"] = before
-        made = self._made(facts, taken, call, actor)
+            made = self._made({**facts, "run_id": before}, taken, made.id, made.actor)
         return (yield from create(self.program, name, made, tell))
 
     def _made(self, facts: Row, taken: Row, call: str | None, actor: Actor | None) -> Call:
