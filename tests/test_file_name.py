@@ -6,6 +6,7 @@ what happens must be seen in it.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import time
@@ -20,6 +21,7 @@ from persistence.backends import sqlite_name
 from persistence.backends.sqlite_name import Name
 from statemachine.errors import StoreUnavailable
 from tests.cases.launches import queue
+from tests.children import forked
 
 _RESTED_S = 0.12
 """As long as a directory must not have changed to be asked instead of the name."""
@@ -285,3 +287,34 @@ def test_a_store_leaves_no_descriptor(tmp_path: Path) -> None:
             store.runs.list()
 
     assert descriptors() == before
+
+
+def test_a_store_that_is_dropped_leaves_no_descriptor(tmp_path: Path) -> None:
+    """As a connection of the driver's, it lets go of what it holds when nobody holds it."""
+    before = descriptors()
+    for _ in range(3):
+        store = open_store(str(tmp_path / "runs.db"))
+        store.runs.list()
+        time.sleep(_RESTED_S)
+        store.runs.list()
+        del store
+        gc.collect()
+
+    assert descriptors() == before
+
+
+def test_a_forks_child_keeps_no_directory_open(tmp_path: Path) -> None:
+    """What it has inherited goes with the store, which it closes or drops."""
+
+    def held() -> int:
+        store.runs.list()
+        store.close()
+        gc.collect()
+        places = (os.path.realpath(f"/proc/self/fd/{found.name}") for found in descriptors())
+        return sum(place == str(tmp_path) for place in places)
+
+    with open_store(str(tmp_path / "runs.db")) as store:
+        time.sleep(_RESTED_S)
+        store.runs.list()
+        assert forked(held) == 0
+        store.runs.list()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
 _ABOVE_S = 0.01
-"""How long a directory above that of the file may have another name, unseen."""
+"""How long what the file's own directory does not tell of may be unseen."""
 
 _TICK_NS = 100_000_000
 """How old a directory's last change is when no later one can have the same time."""
@@ -35,8 +35,8 @@ class Name:
     SQLite goes on writing into a file that was removed, renamed or replaced. Each of these changes
     its directory, and the time of that change costs half of what the look-up of a path does. So the
     path itself is looked up only where the directory has changed, or may have: a moment ago, on a
-    file system that counts whole seconds, behind a symbolic link, or further above, where it is
-    looked after every 10 ms.
+    file system that counts whole seconds, or behind a symbolic link. Of what is renamed further
+    above, or mounted over it, a directory does not tell: hence the path every 10 ms in any case.
 
     Attributes:
         path: Absolute.
@@ -75,6 +75,11 @@ class Name:
             except OSError:  # another thread has closed the store
                 pass
         return self._looked_up(now)
+
+    def __del__(self) -> None:
+        """Let go of the directory where nobody has: a store may be dropped, also by a fork."""
+        if self._directory >= 0:
+            os.close(self._directory)
 
     def close(self) -> None:
         """Let go of the file; from now on the name is not its."""
