@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from persistence import Claim, ManualClock, Store
 from persistence.backends.sqlite import path_of
 from persistence.cli.printing import run_members
 from statemachine import Reason, Refused, SqlatchError
+from statemachine.errors import InvalidArgument
 from tests.cases.launches import LEASE, forged, queue, start, take
 from tests.conftest import Capabilities
 from tests.raw import Raw
@@ -247,3 +249,12 @@ def test_a_run_is_not_taken_before_it_is_available_even_when_left_behind(
     assert isinstance(before, Refused)
     assert before.reason is Reason.NOTHING
     assert isinstance(after, Claim)
+
+
+@pytest.mark.parametrize("run", [None, "r", object()], ids=["none", "text", "object"])
+def test_a_claim_that_was_made_by_hand_of_no_run_is_refused(store: Store, run: Any) -> None:
+    """By our own error, whichever call it is presented to."""
+    claim = Claim(run, TOKEN)
+    for call in (store.runs.mark_running, store.runs.finish, store.runs.abort):
+        with pytest.raises(InvalidArgument, match="claim"):
+            call(claim)

@@ -61,6 +61,8 @@ class Claim:
         Raises:
             InvalidArgument: It was made by hand, of what is none.
         """
+        if not isinstance(self.run, RUN_LAUNCH.record):
+            raise InvalidArgument("claim", "a Claim of a Run")
         run_id = str(admit(_RUN_ID, self.run_id, "run_id"))
         token = admit(Token(), self.token, "token")
         generation = admit(Integer(), self.generation, "generation")
