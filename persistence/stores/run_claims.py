@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 MAX_CLAIMED = 100
 _TOKEN = Token()
+_HOST, _SESSION = HolderKind.HOST.value, HolderKind.SESSION.value
 
 
 class RunClaims(RunSteps):
@@ -189,7 +190,7 @@ class RunClaims(RunSteps):
             InvalidArgument: Nothing was written.
         """
         token = mint(token)
-        kind = HolderKind.HOST if session_id is None else HolderKind.SESSION
+        kind = _HOST if session_id is None else _SESSION
         who = holding(runner_id, kind)
         params = self._taken(who, lease, token)
         if session_id is not None:
@@ -229,7 +230,7 @@ class RunClaims(RunSteps):
             InvalidArgument: Nothing was written.
         """
         most, seed = limit_of(limit, MAX_CLAIMED), mint(token)
-        holder = holding(runner_id, HolderKind.HOST)
+        holder = holding(runner_id, _HOST)
         shared = self._taken(holder, lease, seed)
         tokens = [derived(seed, number) for number in range(most)]
         who = holder.actor if actor is None else actor_of(actor)
@@ -256,10 +257,8 @@ class RunClaims(RunSteps):
         """Choose all, then take all: two statements an arm, not one a run."""
         name = self._scoped("claim_headless")
         keys = yield from choose_many(self.program, name, takes[0], len(tokens), passed)
-        calls = [
-            self.engine.call_of(params, key, None, who)
-            for key, params in zip(keys, takes, strict=False)
-        ]
+        made = self.engine.call_of
+        calls = [made(params, key, None, who) for key, params in zip(keys, takes, strict=False)]
         rows = yield from apply_many(self.program, "claim", calls)
         return [
             self._claim(token, params, row.cells)
