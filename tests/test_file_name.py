@@ -289,6 +289,7 @@ def test_a_store_leaves_no_descriptor(tmp_path: Path) -> None:
     assert descriptors() == before
 
 
+@pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")  # so says Python 3.13
 def test_a_store_that_is_dropped_leaves_no_descriptor(tmp_path: Path) -> None:
     """As a connection of the driver's, it lets go of what it holds when nobody holds it."""
     before = descriptors()
