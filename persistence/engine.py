@@ -14,7 +14,7 @@ from persistence.call import Call
 from persistence.compile import Program
 from persistence.operation import Answer, Clash, Direct
 from persistence.process import PROCESS
-from statemachine.errors import InvalidArgument, SqlatchError
+from statemachine.errors import CommitUnknown, InvalidArgument, SqlatchError
 from statemachine.kinds import Duration, Text, admit
 from statemachine.outcome import Actor
 
@@ -153,10 +153,18 @@ class Engine:
         told: _T = operation.tell(rows[0]) if rows else _run(operation.instead(clash), session)
         return told
 
-    def run_whole(self, operation: Operation[_T]) -> _T:
-        """Run an operation as one transaction: all of it or nothing."""
-        with self.backend.session() as session, session.transaction():
-            return _run(operation, session)
+    def run_whole(self, operation: Operation[_T], call: str | None = None) -> _T:
+        """Run an operation as one transaction: all of it or nothing.
+
+        Raises:
+            CommitUnknown: The connection broke meanwhile; carries the call's id, where given.
+        """
+        try:
+            with self.backend.session() as session, session.transaction():
+                return _run(operation, session)
+        except CommitUnknown as unknown:
+            unknown.call = call
+            raise
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

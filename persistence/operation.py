@@ -60,6 +60,10 @@ EXPIRED = "sqlatch_expired"
 """The clash of a statement whose lease had run out by the time it was given; it changed nothing."""
 
 
+UNDER_WAY = "this thread is in the midst of a call, which a signal's handler interrupts: try later"
+"""What a handler is told that asks for what must wait until the call has returned."""
+
+
 class Clash(SqlatchError):
     """A unique index, or the trigger that stands before it, refused a statement.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import (
@@ -235,6 +236,29 @@ def test_a_transaction_is_all_or_nothing_and_a_tasks_own(database: str) -> None:
         assert [run.run_id for run in await store.runs.list()] == ["r2", "r4"]
 
     _run(database, story)
+
+
+def test_a_task_that_is_cancelled_ends(database: str) -> None:
+    """Also one that gets its connection in the very moment, of which Python 3.11 keeps silent."""
+
+    async def for_ever(store: AsyncStore, name: str) -> None:
+        for number in itertools.count():
+            async with store.transaction():
+                await store.runs.reserve(run_id=f"{name}-{number}", **LAUNCH)
+
+    async def story() -> None:
+        async with await open_async_store(database, pool_size=2) as store:
+            for turn in range(10):
+                names = [f"{turn}-{side}" for side in range(6)]
+                tasks = [asyncio.create_task(for_ever(store, name)) for name in names]
+                await asyncio.sleep(0.01 + 0.001 * turn)
+                for task in tasks:
+                    task.cancel()
+                _, going_on = await asyncio.wait(tasks, timeout=30)
+                assert not going_on
+            assert len(await store.runs.list(limit=1)) == 1
+
+    asyncio.run(story())
 
 
 def test_a_cancelled_task_leaves_nothing_open(database: str) -> None:

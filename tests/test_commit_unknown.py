@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from persistence import Store, open_store
+from persistence.aio import open_async_store
 from statemachine import Refused, RunStatus
 from statemachine.errors import CommitUnknown, SqlatchError, StoreUnavailable
 from statemachine.machines import Run
@@ -65,11 +67,12 @@ def test_a_cut_creation_without_a_run_id_makes_no_second_run(
     cut.runs.list()
     proxy.cut_on(b"COMMIT", forward_first=heard)
 
-    with pytest.raises(CommitUnknown):
+    with pytest.raises(CommitUnknown) as trouble:
         cut.runs.reserve(call="c1", **LAUNCH)
     again = cut.runs.reserve(call="c1", **LAUNCH)
 
     assert proxy.cuts == 1
+    assert trouble.value.call == "c1"
     assert cut.runs.list() == [again]
 
 
@@ -95,13 +98,33 @@ def test_a_cut_selection_takes_no_second_run(proxy: Proxy, cut: Store, *, heard:
         cut.runs.reserve(run_id=f"r{number}", **LAUNCH)
     proxy.cut_on(b"COMMIT", forward_first=heard)
 
-    with pytest.raises(CommitUnknown):
+    with pytest.raises(CommitUnknown) as trouble:
         cut.runs.claim_next("a", LEASE, token=TOKEN, call="c1")
+    assert trouble.value.call == "c1"
     claim = cut.runs.claim_next("a", LEASE, token=TOKEN, call="c1")
 
     assert claim
     assert claim.run_id == "r0"
     assert RunStatus.QUEUED is _status(cut, "r1")
+
+
+def test_a_cut_call_of_the_asynchronous_store_names_its_id_too(proxy: Proxy) -> None:
+    """Whichever way a call runs, what was unknown is settled by the id."""
+
+    async def story() -> list[str | None]:
+        async with await open_async_store(proxy.url, through_pooler=True) as store:
+            await store.runs.list()
+            proxy.cut_on(b"COMMIT", forward_first=True)
+            with pytest.raises(CommitUnknown) as trouble:
+                await store.runs.reserve(call="c1", **LAUNCH)
+            again = await store.runs.reserve(call="c1", **LAUNCH)
+            assert await store.runs.list() == [again]
+            proxy.cut_on(b"COMMIT", forward_first=True)
+            with pytest.raises(CommitUnknown) as unnamed:
+                await store.runs.claim_many("a", LEASE, limit=2)
+            return [trouble.value.call, unnamed.value.call]
+
+    assert asyncio.run(story()) == ["c1", None]
 
 
 @pytest.mark.parametrize("heard", [False, True], ids=["before", "after"])
@@ -115,8 +138,9 @@ def test_a_cut_commit_of_a_block_is_unknown(proxy: Proxy, cut: Store, *, heard: 
             cut.runs.reserve(run_id="r1", call="c1", **LAUNCH)
             cut.runs.pause("r1", call="c2")
 
-    with pytest.raises(CommitUnknown):
+    with pytest.raises(CommitUnknown) as trouble:
         block()
+    assert trouble.value.call is None
     steps = [step.transition for step in cut.runs.history("r1")]
     block()
 

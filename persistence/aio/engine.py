@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from attrs import define, field
 
 from persistence.operation import Answer
-from statemachine.errors import SqlatchError
+from statemachine.errors import CommitUnknown, SqlatchError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -67,10 +67,14 @@ class AsyncEngine:
         async with self._session() as session:
             return await _run(operation, session)
 
-    async def run_whole(self, operation: Operation[_T]) -> _T:
-        """Run an operation as one transaction: all of it or nothing."""
-        async with self._session() as session, session.transaction():
-            return await _run(operation, session)
+    async def run_whole(self, operation: Operation[_T], call: str | None = None) -> _T:
+        """Run an operation as one transaction; as `Engine.run_whole`."""
+        try:
+            async with self._session() as session, session.transaction():
+                return await _run(operation, session)
+        except CommitUnknown as unknown:
+            unknown.call = call
+            raise
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:

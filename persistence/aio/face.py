@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar
 from attrs import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from persistence.aio.engine import AsyncEngine
     from persistence.operation import Operation
@@ -45,7 +45,8 @@ def whole(
 
     @functools.wraps(operation)
     async def run(face: AsyncFace[_O], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        return await face._engine.run_whole(operation(face._operations, *args, **kwargs))  # noqa: SLF001 - its own
+        made = operation(face._operations, *args, **kwargs)  # noqa: SLF001 - its own
+        return await face._engine.run_whole(made, _named(kwargs))  # noqa: SLF001 - its own
 
     return run
 
@@ -59,7 +60,12 @@ def selecting(
     async def run(face: AsyncFace[_O], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         engine = face._engine  # noqa: SLF001 - its own
         alone = kwargs.get("call") is None or kwargs.get("run_id") is not None
-        start = engine.run if alone else engine.run_whole
-        return await start(operation(face._operations, *args, **kwargs))  # noqa: SLF001 - its own
+        made = operation(face._operations, *args, **kwargs)  # noqa: SLF001 - its own
+        return await (engine.run(made) if alone else engine.run_whole(made, _named(kwargs)))
 
     return run
+
+
+def _named(given: Mapping[str, object]) -> str | None:
+    call = given.get("call")
+    return call if isinstance(call, str) else None

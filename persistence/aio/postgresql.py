@@ -102,6 +102,12 @@ class Pooled(Driver):
     session: AsyncPostgresqlSession | None = None
 
 
+def _cancellations() -> int:
+    """Return how often the present task was told to end."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
 @define(eq=False)
 class AsyncPostgresqlBackend:
     """A PostgreSQL database, through an asynchronous pool.
@@ -122,6 +128,7 @@ class AsyncPostgresqlBackend:
     async def session(self) -> AsyncIterator[AsyncPostgresqlSession]:
         """Lend a connection of the pool."""
         pool = await self._opened()
+        asked = _cancellations()
         try:
             driver = await pool.getconn(timeout=self._place.busy_seconds)
         except PoolTimeout as error:
@@ -130,6 +137,8 @@ class AsyncPostgresqlBackend:
             msg = "the store is closed"
             raise StoreUnavailable(msg) from error
         try:
+            if _cancellations() > asked:  # Python 3.11's `wait_for`, in the pool, swallows it
+                raise asyncio.CancelledError
             if driver.session is None:
                 driver.session = AsyncPostgresqlSession.on(driver, self.backend.now)
             yield driver.session

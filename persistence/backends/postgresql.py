@@ -15,6 +15,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from persistence.backends.postgresql_dialect import POSTGRESQL, PostgresqlDialect
 from persistence.backends.postgresql_session import Driver, Session
+from persistence.operation import UNDER_WAY
 from persistence.process import PROCESS
 from statemachine.errors import InvalidArgument, StoreBusy, StoreUnavailable
 
@@ -81,6 +82,17 @@ class Pooled(Driver):
     session: Session | None = None
 
 
+class _Local(threading.local):
+    """What is a thread's own."""
+
+    session: Session | None = None
+    lending: bool = False
+    """Whether it is at the pool, whose lock it may have."""
+
+    listener: Driver | None = None
+    listener_pid: int = 0
+
+
 @define(eq=False)
 class PostgresqlBackend:
     """A PostgreSQL database, through a pool of connections.
@@ -96,7 +108,7 @@ class PostgresqlBackend:
     place: Postgres
     now: Callable[[], int] | None
     dialect: PostgresqlDialect = POSTGRESQL
-    _local: threading.local = field(factory=threading.local, init=False)
+    _local: _Local = field(factory=_Local, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     _pool: ConnectionPool[Pooled] | None = field(default=None, init=False)
     _pid: int = field(default=0, init=False)
@@ -112,31 +124,49 @@ class PostgresqlBackend:
         """Lend a connection: within a transaction, and nested, the thread's present one.
 
         Raises:
-            StoreBusy, StoreUnavailable: All are in use for too long; none can be had at all.
+            StoreBusy, StoreUnavailable: All are in use for too long, or a signal's handler is in
+                the midst of a call; none can be had at all.
         """
-        session: Session | None = getattr(self._local, "session", None)
+        session = self._local.session
         if session is not None and session.pid == PROCESS.pid:
+            if session.talking:
+                raise StoreBusy(UNDER_WAY)
             yield session
             return
-        pool = self._connected()
+        with self._lending():
+            pool = self._connected()
+            driver = self._taken(pool)
+            session = driver.session = driver.session or Session.on(driver, self.now)
+        self._local.session = session
         try:
-            driver = pool.getconn(timeout=self.place.busy_seconds)
+            yield session
+        finally:
+            with self._lending():
+                self._local.session = None
+                broken = driver.closed or driver.broken
+                pool.putconn(driver)
+                if broken:
+                    pool.check()  # whatever broke it may have broken the idle ones too
+
+    @contextmanager
+    def _lending(self) -> Iterator[None]:
+        """Be at the pool: a handler that asked it too would wait for its own thread."""
+        if self._local.lending:
+            raise StoreBusy(UNDER_WAY)
+        self._local.lending = True
+        try:
+            yield
+        finally:
+            self._local.lending = False
+
+    def _taken(self, pool: ConnectionPool[Pooled]) -> Pooled:
+        try:
+            return pool.getconn(timeout=self.place.busy_seconds)
         except PoolTimeout as error:
             raise self.unreachable() from error
         except PoolClosed as error:
             msg = "the store is closed"
             raise StoreUnavailable(msg) from error
-        if driver.session is None:
-            driver.session = Session.on(driver, self.now)
-        session = self._local.session = driver.session
-        try:
-            yield session
-        finally:
-            self._local.session = None
-            broken = driver.closed or driver.broken
-            pool.putconn(driver)
-            if broken:
-                pool.check()  # whatever broke it may have broken the idle ones too
 
     def own(self) -> None:
         """Return none: connections are the pool's."""
@@ -220,7 +250,7 @@ class PostgresqlBackend:
 
     def _listener(self) -> Driver:
         """Return the thread's listening connection; it queues what came since the last wait."""
-        listener: Driver | None = getattr(self._local, "listener", None)
+        listener = self._local.listener
         if listener is None or listener.closed or self._local.listener_pid != PROCESS.pid:
             listener = self._local.listener = self._dial()
             self._local.listener_pid = PROCESS.pid

@@ -28,11 +28,14 @@ class Session:
 
     Attributes:
         pid: The process that made it.
+
+        talking: Whether a conversation is under way.
     """
 
     _cursor: psycopg.RawCursor[tuple[Any, ...]]
     _wire: Wire
     pid: int = field(factory=os.getpid, init=False)
+    talking: bool = field(default=False, init=False)
 
     @classmethod
     def on(
@@ -72,6 +75,7 @@ class Session:
         self._talk(self._wire.commit())
 
     def _talk(self, talk: Talk[_T]) -> _T:
+        self.talking = True
         try:
             step = next(talk)
             while True:
@@ -79,6 +83,8 @@ class Session:
         except StopIteration as stop:
             outcome: _T = stop.value
             return outcome
+        finally:
+            self.talking = False
 
     def _step(self, talk: Talk[_T], step: Send | Pause) -> Send | Pause:
         if isinstance(step, Pause):

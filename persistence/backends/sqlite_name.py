@@ -50,7 +50,7 @@ class Name:
     _changed: int = field(default=0, init=False)
     _until: float = field(default=0.0, init=False)
     _again: float = field(default=0.0, init=False)
-    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+    _lock: threading.RLock = field(factory=threading.RLock, init=False)
 
     @classmethod
     def of(cls, path: str) -> Name:

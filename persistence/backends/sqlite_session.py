@@ -16,6 +16,7 @@ from persistence.backends.sqlite_binds import positional
 from persistence.backends.sqlite_errors import is_busy, is_dooming, is_lasting, translated
 from persistence.binds import NOW_BIND
 from persistence.clock import NANOSECONDS
+from persistence.operation import UNDER_WAY
 from persistence.schema import LAYOUT
 from statemachine.errors import SqlatchError, StoreBusy, StoreUnavailable
 
@@ -51,6 +52,7 @@ class Session:
     depth: int = field(default=0, init=False)
     spoiled: bool = field(default=False, init=False)
     _doomed: SqlatchError | None = field(default=None, init=False)
+    _turns: bool = field(default=False, init=False)
     _using: threading.RLock = field(factory=threading.RLock, init=False)
 
     def __enter__(self) -> Self:
@@ -125,26 +127,48 @@ class Session:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Take the write lock first: what is read is what is written upon; nested: a savepoint."""
+        """Take the write lock first: what is read is what is written upon; nested: a savepoint.
+
+        Raises:
+            StoreBusy: Somebody else writes; or a signal's handler is in the midst of a call, whose
+                statement would be committed, or undone, with what the handler does.
+        """
         name = f"sqlatch_{self.depth}"
         outer = self.depth == 0
-        self._guarded(
-            lambda: self._driver.execute("BEGIN IMMEDIATE" if outer else f"SAVEPOINT {name}")
-        )
-        self.depth += 1
+        with self._turning():
+            self._guarded(
+                lambda: self._driver.execute("BEGIN IMMEDIATE" if outer else f"SAVEPOINT {name}")
+            )
+            self.depth += 1
         try:
             yield
             self._alive()
         except BaseException:
+            with self._turning():
+                self.depth -= 1
+                self._undo(name, outer=outer)
+            raise
+        with self._turning():
             self.depth -= 1
-            self._undo(name, outer=outer)
-            raise
-        self.depth -= 1
+            try:
+                self._guarded(
+                    lambda: self._driver.execute("COMMIT" if outer else f"RELEASE {name}")
+                )
+            except SqlatchError:
+                self._undo(name, outer=outer)
+                raise
+
+    @contextmanager
+    def _turning(self) -> Iterator[None]:
+        """Begin or end a transaction, in the midst of nothing else."""
+        under_way = self._using._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001 - as threading.Condition asks
+        if under_way or self._turns:
+            raise StoreBusy(UNDER_WAY)
+        self._turns = True
         try:
-            self._guarded(lambda: self._driver.execute("COMMIT" if outer else f"RELEASE {name}"))
-        except SqlatchError:
-            self._undo(name, outer=outer)
-            raise
+            yield
+        finally:
+            self._turns = False
 
     def _undo(self, name: str, *, outer: bool) -> None:
         if outer:

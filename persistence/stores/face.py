@@ -155,14 +155,14 @@ def single(
     operation: Callable[Concatenate[_O, _P], Operation[_T]],
 ) -> Callable[Concatenate[Face[_O], _P], _T]:
     """Run an operation statement by statement, or in the thread's open transaction."""
-    return _written(operation, "run")
+    return _written(operation, "face._engine.run(made)")
 
 
 def whole(
     operation: Callable[Concatenate[_O, _P], Operation[_T]],
 ) -> Callable[Concatenate[Face[_O], _P], _T]:
     """Run an operation as one transaction."""
-    return _written(operation, "run_whole")
+    return _written(operation, f"face._engine.run_whole(made{_named(operation)})")
 
 
 def selecting(
@@ -174,11 +174,16 @@ def selecting(
     """
     names_a_row = "run_id" in inspect.signature(operation).parameters
     alone = "call is None or run_id is not None" if names_a_row else "call is None"
-    return _written(operation, f"run if {alone} else face._engine.run_whole")
+    whole = f"face._engine.run_whole(made{_named(operation)})"
+    return _written(operation, f"face._engine.run(made) if {alone} else {whole}")
+
+
+def _named(operation: Callable[..., Any]) -> str:
+    return ", call" if "call" in inspect.signature(operation).parameters else ""
 
 
 def _written(
-    operation: Callable[Concatenate[_O, _P], Operation[_T]], run: str
+    operation: Callable[Concatenate[_O, _P], Operation[_T]], body: str
 ) -> Callable[Concatenate[Face[_O], _P], _T]:
     """Write the function of a face, with the operation's own parameters, as attrs does.
 
@@ -189,7 +194,7 @@ def _written(
     named = [p.name for p in params if p.kind is p.KEYWORD_ONLY]
     taken = ", ".join(["face", *wanted, *(["*", *named] if named else [])])
     given = ", ".join(["face._operations", *wanted, *(f"{name}={name}" for name in named)])
-    text = f"lambda {taken}: (face._engine.{run})(operation({given}))"
+    text = f"lambda {taken}: {body.replace('made', f'operation({given})')}"
     written = eval(text, {"operation": operation})  # noqa: S307 - of names in our own code
     model: Any = operation
     written.__defaults__, written.__kwdefaults__ = model.__defaults__, model.__kwdefaults__
