@@ -157,6 +157,13 @@ class StoreUnavailable(SqlatchError):
     """The database cannot be reached, opened or written."""
 
 
+class StoreClosed(StoreUnavailable):
+    """The store was closed: it answers nothing any more."""
+
+    def __init__(self, message: str = "the store is closed") -> None:
+        super().__init__(message)
+
+
 class StoreCorrupt(SqlatchError):
     """The file is damaged or is no database; it was left as it is."""
 

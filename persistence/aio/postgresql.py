@@ -12,7 +12,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from persistence.backends.postgresql_wire import Pause, Rows, Send, Talk, Wire
-from statemachine.errors import StoreUnavailable
+from statemachine.errors import StoreClosed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -134,8 +134,7 @@ class AsyncPostgresqlBackend:
         except PoolTimeout as error:
             raise await asyncio.to_thread(self.backend.unreachable) from error
         except PoolClosed as error:
-            msg = "the store is closed"
-            raise StoreUnavailable(msg) from error
+            raise StoreClosed from error
         try:
             if _cancellations() > asked:  # Python 3.11's `wait_for`, in the pool, swallows it
                 raise asyncio.CancelledError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import define, field
 
-from statemachine.errors import StoreUnavailable
+from statemachine.errors import StoreClosed, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -52,8 +52,7 @@ class Lane:
         try:
             doing = loop.run_in_executor(self._thread, work)
         except RuntimeError as error:  # the thread takes nothing more
-            msg = "the store is closed"
-            raise StoreUnavailable(msg) from error
+            raise StoreClosed from error
         self._last = doing
         return doing
 
@@ -107,8 +106,7 @@ class Lane:
 
     def _give_up(self) -> None:
         """Undo the transactions that are open: nobody can end them on another thread."""
-        msg = "the store is closed"
-        closed = StoreUnavailable(msg)
+        closed = StoreClosed()
         for held in reversed(self._begun_here.copy()):
             with suppress(StoreUnavailable):
                 held.__exit__(StoreUnavailable, closed, None)
@@ -147,11 +145,10 @@ class AsyncSqliteBackend:
         """Lend a lane.
 
         Raises:
-            StoreUnavailable: The store is closed.
+            StoreClosed: It is.
         """
         if not self._all:
-            msg = "the store is closed"
-            raise StoreUnavailable(msg)
+            raise StoreClosed
         lane = await self._lanes.get()
         try:
             yield lane

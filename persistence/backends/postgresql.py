@@ -17,7 +17,7 @@ from persistence.backends.postgresql_dialect import POSTGRESQL, PostgresqlDialec
 from persistence.backends.postgresql_session import Driver, Session
 from persistence.operation import UNDER_WAY
 from persistence.process import PROCESS
-from statemachine.errors import InvalidArgument, StoreBusy, StoreUnavailable
+from statemachine.errors import InvalidArgument, StoreBusy, StoreClosed, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -165,8 +165,7 @@ class PostgresqlBackend:
         except PoolTimeout as error:
             raise self.unreachable() from error
         except PoolClosed as error:
-            msg = "the store is closed"
-            raise StoreUnavailable(msg) from error
+            raise StoreClosed from error
 
     def own(self) -> None:
         """Return none: connections are the pool's."""
@@ -175,11 +174,10 @@ class PostgresqlBackend:
         """Refuse what comes after the end.
 
         Raises:
-            StoreUnavailable: The store is closed.
+            StoreClosed: It is.
         """
         if self._closed:
-            msg = "the store is closed"
-            raise StoreUnavailable(msg)
+            raise StoreClosed
 
     def _connected(self) -> ConnectionPool[Pooled]:
         """Return the process's pool; a fork's child makes its own."""

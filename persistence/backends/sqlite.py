@@ -24,7 +24,7 @@ from persistence.backends.sqlite_file import absolute, prepare
 from persistence.backends.sqlite_name import NO_FILE, Name
 from persistence.backends.sqlite_session import Session
 from persistence.process import PROCESS
-from statemachine.errors import SqlatchError, StoreUnavailable
+from statemachine.errors import SqlatchError, StoreClosed, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,7 +86,7 @@ class SqliteBackend:
         """Lend the calling thread's connection; the one of `:memory:` is locked meanwhile.
 
         Raises:
-            StoreUnavailable: The store is closed, the file is gone, or it cannot be opened.
+            StoreClosed, StoreUnavailable: It is; the file is gone, or cannot be opened.
         """
         own = self.own()
         return self._only() if own is None else own
@@ -97,7 +97,7 @@ class SqliteBackend:
         A fork's child must not touch its parent's connections.
 
         Raises:
-            StoreUnavailable: The store is closed, the file is gone, or it cannot be opened.
+            StoreClosed, StoreUnavailable: It is; the file is gone, or cannot be opened.
         """
         session = self._local.session
         if session is None or session.pid != PROCESS.pid:
@@ -123,8 +123,7 @@ class SqliteBackend:
 
     def _alive(self) -> None:
         if self._closed:
-            msg = "the store is closed"
-            raise StoreUnavailable(msg)
+            raise StoreClosed
 
     @contextmanager
     def _only(self) -> Iterator[Session]:

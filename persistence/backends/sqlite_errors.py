@@ -11,6 +11,7 @@ from statemachine.errors import (
     SchemaMismatch,
     SqlatchError,
     StoreBusy,
+    StoreClosed,
     StoreCorrupt,
     StoreUnavailable,
 )
@@ -58,7 +59,7 @@ def translated(error: sqlite3.Error) -> SqlatchError:
     if text.startswith("sqlatch:"):
         return _ours(text)
     if isinstance(error, sqlite3.ProgrammingError) and "closed database" in text:
-        return StoreUnavailable("the store is closed")
+        return StoreClosed()
     match _code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreBusy(f"another writer holds the database: {text}")

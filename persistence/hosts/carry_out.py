@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, assert_never
 from persistence.hosts.keeper import TROUBLE
 from persistence.hosts.safe_error import safe_error
 from persistence.hosts.verdict import Done, Failed, Park, Verdict
-from statemachine.errors import InvalidArgument, LeaseLost
+from statemachine.errors import InvalidArgument, LeaseLost, StoreClosed
 from statemachine.outcome import Refused
 
 if TYPE_CHECKING:
@@ -130,10 +130,13 @@ class Carrier:
         return answer
 
     def retried(self, leases: Collection[Lease], ask: Callable[[], T]) -> T | None:
-        """Ask again after database trouble; None once no lease is held any more."""
+        """Ask again after database trouble; None once no lease is held, or the store is closed."""
         while True:
             try:
                 return ask()
+            except StoreClosed as error:
+                _log.warning("run %s: %s", ", ".join(lease.run_id for lease in leases), error)
+                return None
             except TROUBLE as error:
                 _log.warning("run %s: %s", ", ".join(lease.run_id for lease in leases), error)
                 if not any(lease.held for lease in leases):

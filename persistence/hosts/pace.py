@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from statemachine.errors import InvalidArgument
+from statemachine.errors import InvalidArgument, StoreClosed
 
 if TYPE_CHECKING:
     import random
@@ -78,12 +78,13 @@ class Pace:
         """Wait a little after database trouble.
 
         Raises:
-            SqlatchError: The trouble, once it has lasted for longer than the patience.
+            SqlatchError: The trouble, once it has lasted for longer than the patience; at once
+                where it never ends.
         """
         now = self._now()
         if self._troubled_since is None:
             self._troubled_since = now
-        if now - self._troubled_since > self._patience_s:
+        if isinstance(error, StoreClosed) or now - self._troubled_since > self._patience_s:
             raise error
         self._sleep(_TROUBLED_S)
 

@@ -17,7 +17,7 @@ from persistence import CancelRequested, ManualClock, Store, open_store
 from persistence.hosts import Done, Failed, Handler, Lease, Park, Worker
 from persistence.hosts.at_work import AtWork
 from persistence.hosts.inline import InlineExecutor
-from statemachine.errors import InvalidArgument, LeaseLost, StoreBusy
+from statemachine.errors import InvalidArgument, LeaseLost, StoreBusy, StoreClosed
 from statemachine.kinds import JsonValue
 from statemachine.machines import Run, RunOutcome, RunStatus
 from tests.hosts.virtual import Time, reserve, stored, transitions, worker_of
@@ -491,6 +491,38 @@ def test_database_back_in_reach(tmp_path: Path) -> None:
 
         assert virtual.steady - began > 5
         assert stored(store).result == "done"
+
+
+@pytest.mark.parametrize("at_work", [True, False], ids=["at work", "waiting"])
+def test_a_worker_ends_with_its_store(database: str, *, at_work: bool) -> None:
+    """What is closed never answers again: it asks once, and has no patience."""
+    held, closed = threading.Event(), threading.Event()
+    ended: list[BaseException] = []
+
+    def work(_: Run, __: Lease) -> JsonValue:
+        held.set()
+        assert closed.wait(60)
+        return None
+
+    def run() -> None:
+        try:
+            worker.run()
+        except StoreClosed as error:
+            ended.append(error)
+
+    store = open_store(database)
+    long = timedelta(hours=1)
+    worker = Worker(store, {"demo": work}, runner_id="w", lease=long, patience=long)
+    if at_work:
+        reserve(store.runs, "r1")
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    assert held.wait(30 if at_work else 0.2) == at_work
+    store.close()
+    closed.set()
+    thread.join(60)
+
+    assert [str(error) for error in ended] == ["the store is closed"]
 
 
 @pytest.mark.parametrize(
