@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 
 from persistence import open_store
-from statemachine import InvalidArgument
+from statemachine import InvalidArgument, SchemaMismatch
 from tests.cases.launches import queue
 
 if TYPE_CHECKING:
@@ -49,3 +49,9 @@ def test_a_name_that_is_none_is_refused(postgres_url: str) -> None:
     for name in ('a"b', "a b", "", "1a", "a" * 64):
         with pytest.raises(InvalidArgument, match="schema"):
             open_store(postgres_url, schema=name)
+
+
+def test_a_schema_that_is_not_there_is_to_be_made_first(server: str) -> None:
+    """It is told what to do, not that the database cannot be reached."""
+    with pytest.raises(SchemaMismatch, match="CREATE SCHEMA"):
+        open_store(server, schema="nowhere")

@@ -43,6 +43,8 @@ def translated(error: psycopg.Error) -> SqlatchError:
             return StoreBusy(f"another transaction was in the way; try again: {text}")
         case errors.UndefinedTable() | errors.UndefinedColumn() | errors.UndefinedFunction():
             return SchemaMismatch((text,), "Run `sqlatch doctor` to see what the database has.")
+        case errors.InvalidSchemaName():
+            return SchemaMismatch((text,), "Make the schema first: CREATE SCHEMA <its name>.")
         case errors.DuplicateTable() | errors.DuplicateObject() | errors.DuplicateFunction():
             return SchemaMismatch((text,), "Run `sqlatch doctor` to see what the database has.")
         case _:
