@@ -115,3 +115,46 @@ def test_no_transaction_begins_within_a_statement(store: Store) -> None:
 
     assert [run.run_id for run in store.runs.list()] == ["own"]
     _in_a_block(store, "then")
+
+
+class _CutOff:
+    """A connection at which Ctrl-C is pressed before or after a statement that turns things."""
+
+    def __init__(self, driver: sqlite3.Connection, turn: str, *, after: bool) -> None:
+        self.driver = driver
+        self.turn = turn
+        self.after = after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.driver, name)
+
+    def execute(self, sql: str, *params: Any) -> sqlite3.Cursor:
+        if self.turn and sql.startswith(self.turn):
+            self.turn = ""
+            if self.after:
+                self.driver.execute(sql, *params)
+            raise KeyboardInterrupt
+        return self.driver.execute(sql, *params)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("turn", ["BEGIN", "SAVEPOINT", "RELEASE", "COMMIT"])
+@pytest.mark.parametrize(
+    "capabilities", [SQLITE_MEMORY, SQLITE_FILE], indirect=True, ids=lambda backend: backend.name
+)
+def test_ctrl_c_leaves_no_transaction_open(store: Store, turn: str, *, after: bool) -> None:
+    """Wherever it comes: the next call is stored, and the lock is nobody's."""
+    with store.engine.backend.session() as session:
+        session._driver = _CutOff(session._driver, turn, after=after)  # type: ignore[attr-defined]  # SQLite's sessions have one
+
+    with pytest.raises(KeyboardInterrupt), store.transaction():  # noqa: PT012  # the block is what is tried
+        queue(store, "outer")
+        with store.transaction():
+            queue(store, "inner")
+    queue(store, "next")
+
+    kept = {"outer", "inner"} if (turn, after) == ("COMMIT", True) else set()
+    assert {run.run_id for run in store.runs.list()} == {"next", *kept}
+    with store.engine.backend.session() as session:
+        assert not session.in_transaction
+        assert not session._driver.in_transaction  # type: ignore[attr-defined]  # as above

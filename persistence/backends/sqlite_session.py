@@ -136,10 +136,17 @@ class Session:
         name = f"sqlatch_{self.depth}"
         outer = self.depth == 0
         with self._turning():
-            self._guarded(
-                lambda: self._driver.execute("BEGIN IMMEDIATE" if outer else f"SAVEPOINT {name}")
-            )
-            self.depth += 1
+            try:
+                self._guarded(
+                    lambda: self._driver.execute(
+                        "BEGIN IMMEDIATE" if outer else f"SAVEPOINT {name}"
+                    )
+                )
+                self.depth += 1
+            except BaseException:  # Ctrl-C may come right after it has begun
+                if outer:
+                    self._undo(name, outer=True)
+                raise
         try:
             yield
             self._alive()
@@ -154,7 +161,7 @@ class Session:
                 self._guarded(
                     lambda: self._driver.execute("COMMIT" if outer else f"RELEASE {name}")
                 )
-            except SqlatchError:
+            except BaseException:  # as above
                 self._undo(name, outer=outer)
                 raise
 
