@@ -133,47 +133,30 @@ class Session:
             StoreBusy: Somebody else writes; or a signal's handler is in the midst of a call, whose
                 statement would be committed, or undone, with what the handler does.
         """
-        name = f"sqlatch_{self.depth}"
-        outer = self.depth == 0
-        with self._turning():
-            try:
-                self._guarded(
-                    lambda: self._driver.execute(
-                        "BEGIN IMMEDIATE" if outer else f"SAVEPOINT {name}"
-                    )
-                )
-                self.depth += 1
-            except BaseException:  # Ctrl-C may come right after it has begun
-                if outer:
-                    self._undo(name, outer=True)
-                raise
-        try:
+        depth, outer = self.depth, self.depth == 0
+        name = f"sqlatch_{depth}"
+        begin = "BEGIN IMMEDIATE" if outer else f"SAVEPOINT {name}"
+        end = "COMMIT" if outer else f"RELEASE {name}"
+        if self._turns or self._using._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - as threading.Condition asks
+            raise StoreBusy(UNDER_WAY)
+        try:  # Ctrl-C may come at any step
+            self._turn(begin, depth + 1)
             yield
             self._alive()
+            self._turn(end, depth)
         except BaseException:
-            with self._turning():
-                self.depth -= 1
-                self._undo(name, outer=outer)
-            raise
-        with self._turning():
-            self.depth -= 1
             try:
-                self._guarded(
-                    lambda: self._driver.execute("COMMIT" if outer else f"RELEASE {name}")
-                )
-            except BaseException:  # as above
                 self._undo(name, outer=outer)
-                raise
+            finally:
+                self.depth = depth
+            raise
 
-    @contextmanager
-    def _turning(self) -> Iterator[None]:
-        """Begin or end a transaction, in the midst of nothing else."""
-        under_way = self._using._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001 - as threading.Condition asks
-        if under_way or self._turns:
-            raise StoreBusy(UNDER_WAY)
+    def _turn(self, statement: str, depth: int) -> None:
+        """Begin or end a transaction; a signal's handler does neither meanwhile."""
         self._turns = True
         try:
-            yield
+            self._guarded(lambda: self._driver.execute(statement))
+            self.depth = depth
         finally:
             self._turns = False
 
