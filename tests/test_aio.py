@@ -32,6 +32,7 @@ from statemachine import Reason, Refused, RunStatus
 from statemachine.errors import (
     InvalidArgument,
     LeaseLost,
+    StoreClosed,
     StoreUnavailable,
     UniquenessConflict,
 )
@@ -104,7 +105,7 @@ def test_who_waits_for_a_store_that_is_closed_is_told(database: str) -> None:
             calls = [asyncio.ensure_future(store.runs.list()) for _ in range(20)]
             await asyncio.sleep(0)
         answers = await asyncio.gather(*calls, return_exceptions=True)
-        assert {type(answer) for answer in answers} <= {list, StoreUnavailable}
+        assert {type(answer) for answer in answers} <= {list, StoreClosed}
 
     asyncio.run(story())
 
