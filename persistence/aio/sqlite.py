@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import define, field
 
-from statemachine.errors import StoreClosed, StoreUnavailable
+from statemachine.errors import StoreClosed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -85,13 +85,13 @@ class Lane:
         try:
             await self.run(partial(self._begin, held))
         except asyncio.CancelledError:
-            with suppress(StoreUnavailable):  # it is closed, and has ended it by itself
+            with suppress(StoreClosed):  # it has ended it by itself
                 self._begun(held.close).add_done_callback(_forgotten)  # it begins all the same
             raise
         try:
             yield
         except BaseException as error:
-            with suppress(StoreUnavailable):  # why the block ended says more, and a task's end most
+            with suppress(StoreClosed):  # why the block ended says more, and a task's end most
                 await self.run(partial(held.__exit__, type(error), error, error.__traceback__))
             raise
         await self.run(partial(held.__exit__, None, None, None))
@@ -108,8 +108,8 @@ class Lane:
         """Undo the transactions that are open: nobody can end them on another thread."""
         closed = StoreClosed()
         for held in reversed(self._begun_here.copy()):
-            with suppress(StoreUnavailable):
-                held.__exit__(StoreUnavailable, closed, None)
+            with suppress(StoreClosed):
+                held.__exit__(StoreClosed, closed, None)
 
     def close(self) -> None:
         """Let the thread end what was begun on it, and end."""
